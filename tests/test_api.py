@@ -50,7 +50,7 @@ def in_shell(
     uninstall(shell)
 
 
-def test_code_gives_typed_outputs_a_text_for_a_model_and_the_origins_of_what_it_bound(
+def test_code_yields_outputs_model_text_and_origins(
     opened: Open,
 ) -> None:
     notebook = opened(variables={"tax": 2})
@@ -76,9 +76,7 @@ def test_code_gives_typed_outputs_a_text_for_a_model_and_the_origins_of_what_it_
         ("", "code is empty"),
     ],
 )
-def test_a_failure_is_a_value_and_the_variables_are_as_before(
-    opened: Open, code: str, said: str
-) -> None:
+def test_failure_is_a_value_and_variables_are_unchanged(opened: Open, code: str, said: str) -> None:
     notebook = opened(variables={"seen": [1]}, timeout_s=1)
     result = notebook.run_code(code)
     assert not result.ok
@@ -88,7 +86,7 @@ def test_a_failure_is_a_value_and_the_variables_are_as_before(
 
 
 @pytest.mark.parametrize("code", ["pass", "print()", "print('\\n\\nlate')", "print(' ')", "None"])
-def test_code_that_says_nothing_at_first_is_done_in_one_step(opened: Open, code: str) -> None:
+def test_silent_code_is_one_step(opened: Open, code: str) -> None:
     notebook = opened()
     assert notebook.run_code(code).ok
     (turn,) = notebook._session.turns()
@@ -98,7 +96,7 @@ def test_code_that_says_nothing_at_first_is_done_in_one_step(opened: Open, code:
     assert len(steps) == 4
 
 
-def test_every_piece_of_code_is_asked_about_if_that_is_wanted(opened: Open) -> None:
+def test_ask_mode_asks_about_every_code(opened: Open) -> None:
     asked: list[str] = []
 
     def confirm(code: str, why: str) -> bool:
@@ -128,7 +126,7 @@ async def _yes(code: str, why: str) -> bool:
         ({"approve": "auto"}, True),
     ],
 )
-def test_code_that_reaches_outside_is_refused_by_name_unless_somebody_allows_it(
+def test_reach_is_refused_unless_approved(
     opened: Open, tmp_path: Path, given: dict[str, Any], is_allowed: bool
 ) -> None:
     outside = tmp_path / "outside.txt"
@@ -141,12 +139,12 @@ def test_code_that_reaches_outside_is_refused_by_name_unless_somebody_allows_it(
     assert ("May this code run?" in notebook.record()) is (given != {"approve": "auto"})
 
 
-def test_an_address_in_the_purpose_or_the_code_allows_no_host(opened: Open) -> None:
+def test_address_in_purpose_or_code_approves_no_host(opened: Open) -> None:
     code = "import urllib.request\nurllib.request.urlopen('http://example.com/data')"
     assert "example.com" in opened().run_code(code, "read http://example.com/data").refused
 
 
-def test_a_question_that_breaks_is_answered_with_no(opened: Open, tmp_path: Path) -> None:
+def test_raising_approval_counts_as_no(opened: Open, tmp_path: Path) -> None:
     def broken(code: str, why: str) -> bool:
         raise KeyboardInterrupt
 
@@ -172,7 +170,7 @@ def test_undo_restores_variables_and_files(opened: Open, tmp_path: Path) -> None
     assert f"Step {first.turn} was undone." in notebook.record()
 
 
-def test_calls_that_overlap_run_one_after_the_other(opened: Open) -> None:
+def test_overlapping_calls_run_in_sequence(opened: Open) -> None:
     notebook = opened(variables={"log": []})
     code = "log.append('in')\nimport time; time.sleep(0.02)\nlog.append('out')"
 
@@ -188,14 +186,14 @@ def test_calls_that_overlap_run_one_after_the_other(opened: Open) -> None:
     assert notebook.variables()["log"] == ["in", "out"] * 6
 
 
-async def test_the_plain_form_works_within_a_running_event_loop(opened: Open) -> None:
+async def test_sync_form_works_in_running_loop(opened: Open) -> None:
     loop = asyncio.get_running_loop()
     assert opened().run_python("20 + 1") == "21 (int)"
     assert asyncio.get_running_loop() is loop
     await asyncio.sleep(0)
 
 
-def test_stop_ends_the_code_and_reaches_the_loop_around_it(opened: Open) -> None:
+def test_stop_ends_code_and_reaches_outer_loop(opened: Open) -> None:
     notebook = opened(variables={"seen": [1]})
     timer = threading.Timer(0.5, _thread.interrupt_main)
     timer.start()
@@ -205,7 +203,7 @@ def test_stop_ends_the_code_and_reaches_the_loop_around_it(opened: Open) -> None
     assert notebook.run_code("1 + 1").ok
 
 
-def test_what_a_model_reads_is_short_and_obeys_what_is_shared(opened: Open) -> None:
+def test_model_text_is_short_and_respects_sharing(opened: Open) -> None:
     assert len(opened().run_python("print('x' * 1_000_000)")) < 5_000
     told = opened(share="schema").run_python(FRAME)
     assert "price" in told
@@ -221,12 +219,12 @@ def test_the_record_is_text_markdown_and_html(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("given", [{"approve": "perhaps"}, {"share": "all"}])
-def test_an_option_that_is_none_is_refused(opened: Open, given: dict[str, Any]) -> None:
+def test_unknown_option_is_refused(opened: Open, given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"perhaps|all"):
         opened(**given)
 
 
-def test_in_a_shell_code_runs_in_its_namespace_and_the_magics_know_of_it(
+def test_shell_code_shares_namespace_and_magics(
     in_shell: tuple[Any, Notebook],
 ) -> None:
     shell, notebook = in_shell
@@ -250,7 +248,7 @@ def test_in_a_shell_code_runs_in_its_namespace_and_the_magics_know_of_it(
     assert "grown" not in shell.user_ns
 
 
-def test_closing_in_a_shell_leaves_the_notebook_at_work(in_shell: tuple[Any, Notebook]) -> None:
+def test_closing_in_shell_keeps_notebook_working(in_shell: tuple[Any, Notebook]) -> None:
     shell, notebook = in_shell
     with notebook:
         notebook.run_code("1 + 1")
@@ -259,13 +257,13 @@ def test_closing_in_a_shell_leaves_the_notebook_at_work(in_shell: tuple[Any, Not
 
 
 @pytest.mark.usefixtures("in_shell")
-def test_the_example_in_the_docstring_runs() -> None:
+def test_docstring_example_runs() -> None:
     (example,) = [each for each in doctest.DocTestFinder().find(api) if each.examples]
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
 @pytest.mark.kernel
-def test_stop_in_a_kernel_ends_the_code_and_leaves_the_kernel_at_work(tmp_path: Path) -> None:
+def test_stop_in_kernel_ends_code_only(tmp_path: Path) -> None:
     busy = "seen.append(2)\nimport time\nprint('begun', file=open('begun', 'w'))\ntime.sleep(60)"
     environ = {"PARSIMONY_WORKSPACE": str(tmp_path)}
     with live_kernel(tmp_path, environ=environ) as kernel:

@@ -36,9 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_command_line_verifies_and_counts(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_verifies_and_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--folder", str(folder)]
     assert main(["verify", *where]) == 0
     assert "as it was written" in capsys.readouterr().out
@@ -52,7 +50,7 @@ def test_the_command_line_verifies_and_counts(
     assert "Entry 2 of the journal is the first bad one" in capsys.readouterr().err
 
 
-def test_the_command_line_names_the_remedy_where_there_is_no_journal(
+def test_command_names_remedy_without_journal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("verify", "metrics"):
@@ -60,7 +58,7 @@ def test_the_command_line_names_the_remedy_where_there_is_no_journal(
         assert "--folder" in capsys.readouterr().err
 
 
-def test_a_journal_that_cannot_be_written_is_read_and_left_alone(
+def test_read_only_journal_is_readable(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = journal_path(folder)
@@ -75,7 +73,7 @@ def test_a_journal_that_cannot_be_written_is_read_and_left_alone(
     writing.close()
 
 
-def test_a_turn_whose_process_is_gone_does_not_run(
+def test_turn_of_dead_process_is_not_running(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with journal_of(folder) as journal:

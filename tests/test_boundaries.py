@@ -36,7 +36,7 @@ def swallowers(tree: ast.AST) -> Iterator[slice]:
             yield slice(node.lineno - 1, body[0].lineno - 1 if body else node.end_lineno)
 
 
-def test_what_swallows_everything_says_whose_code_it_is_around() -> None:
+def test_every_broad_except_names_its_boundary() -> None:
     unmarked = []
     for path in sorted(p for root in ROOTS for p in (ROOT / root).rglob("*.py")):
         lines = path.read_text().splitlines()

@@ -50,7 +50,7 @@ def rooms() -> Counter[str]:
     return sizes
 
 
-def test_no_room_is_larger_than_its_budget() -> None:
+def test_no_room_exceeds_its_budget() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     budgets: dict[str, int] = settings["tool"]["budgets"]
     sizes = rooms()

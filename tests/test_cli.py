@@ -178,7 +178,7 @@ class TestHelp:
 
 class TestMisuse:
     @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
-    def test_what_was_typed_wrongly_is_exit_code_2_in_one_line_with_the_remedy(
+    def test_misuse_is_exit_code_2_in_one_line(
         self, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as ended:
@@ -193,7 +193,7 @@ class TestMisuse:
         ("typed", "meant"),
         [("demmo", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
     )
-    def test_the_nearest_command_is_named(
+    def test_unknown_command_suggests_nearest(
         self, typed: str, meant: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as ended:
@@ -211,7 +211,7 @@ class TestMisuse:
             "keys shred",
         ],
     )
-    def test_a_bad_value_is_said_in_one_line(
+    def test_invalid_value_is_one_line(
         self, words: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as ended:
@@ -222,7 +222,7 @@ class TestMisuse:
         assert "_" not in said.replace("handed_off", "")
 
     @pytest.mark.parametrize("command", ALL, ids=" ".join)
-    def test_a_folder_that_is_not_there_is_2_wherever_one_is_named(
+    def test_missing_folder_is_exit_code_2(
         self, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if "--folder" not in help_of(capsys, *command):
@@ -254,7 +254,7 @@ class TestExitCodes:
         assert err.count("\n") == 1
         assert content or "--folder" in err
 
-    def test_what_is_stopped_is_1(
+    def test_interrupt_is_exit_code_1(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def stopped(**_options: Any) -> None:
@@ -266,7 +266,7 @@ class TestExitCodes:
 
 class TestJson:
     @pytest.mark.parametrize("words", TELLING)
-    def test_it_is_one_object_with_the_keys_that_help_promises(
+    def test_json_has_documented_keys(
         self, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         promised = keys_of(help_of(capsys, words.split()[0]))
@@ -286,7 +286,7 @@ class TestJson:
             ("refresh --all", "artifacts"),
         ],
     )
-    def test_each_of_a_list_has_the_keys_that_help_promises(
+    def test_list_items_have_documented_keys(
         self, command: str, key: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         name, *options = command.split()
@@ -295,7 +295,7 @@ class TestJson:
         _, out, _ = run(capsys, name, *options, "--json", *where)
         assert list(json.loads(out)[key][0]) == promised
 
-    def test_nothing_found_wrong_and_something_found_wrong(
+    def test_verify_reports_intact_and_damaged(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("verify", "--json", "--folder", str(folder))
@@ -318,7 +318,7 @@ class TestRuns:
         told: dict[str, Any] = json.loads(out)
         return told
 
-    def test_they_are_listed_oldest_first_and_the_newest_where_there_is_a_limit(
+    def test_turns_are_listed_oldest_first_within_limit(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--folder", str(folder))
@@ -338,7 +338,7 @@ class TestRuns:
         told = self.listed(capsys, "--notebook", named, "--folder", str(folder))
         assert [each["request"] for each in told["runs"]] == ["second"]
 
-    def test_a_notebook_without_turns_is_1_and_names_the_nearest(
+    def test_notebook_without_turns_suggests_nearest(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for command in ("runs", "show"):
@@ -348,7 +348,7 @@ class TestRuns:
             assert "jupyter parsimony runs" in err
 
     @pytest.mark.parametrize("command", ["runs", "resume", "show"])
-    def test_what_was_asked_cannot_drive_the_terminal(
+    def test_request_text_cannot_drive_terminal(
         self, command: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         code, out, _ = run(capsys, command, "--folder", str(folder))
@@ -356,7 +356,7 @@ class TestRuns:
         assert "red" in out
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
 
-    def test_what_the_output_cannot_encode_is_escaped(self, folder: Path) -> None:
+    def test_unencodable_output_is_escaped(self, folder: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-m", "parsimony_kernel.cli.main", "runs", "--folder", str(folder)],
             env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -368,7 +368,7 @@ class TestRuns:
 
 
 class TestResume:
-    def test_a_turn_that_asks_nothing_is_1_and_names_those_that_do(
+    def test_turn_without_question_names_those_with(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         words = ("resume", "--turn", "aa1000", "yes", "--folder", str(folder))
@@ -376,7 +376,7 @@ class TestResume:
         assert (code, out) == (1, "")
         assert "Those that wait are of: cc400000" in err
 
-    def test_a_program_gets_the_question_as_it_was_asked(
+    def test_program_gets_question_verbatim(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         _, out, _ = run(capsys, "resume", "--json", "--folder", str(folder))
@@ -391,7 +391,7 @@ class TestShow:
     @pytest.mark.parametrize(
         "words", [("aa1000",), ("1", "--notebook", "a.ipynb"), ("aa1000000000",)]
     )
-    def test_it_is_the_record_of_the_journal_s_events(
+    def test_show_prints_record_of_journal_events(
         self, words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         journal = SqliteJournal(journal_path(folder))
@@ -402,7 +402,7 @@ class TestShow:
         assert out == record_of(replay(events).blocks) + "\n"
         assert "Done with first." in out
 
-    def test_the_code_is_what_worked_exactly_and_nothing_else(
+    def test_code_prints_working_code_only(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         _, out, _ = run(capsys, "show", "bb3000", "--code", "--folder", str(folder))
@@ -411,7 +411,7 @@ class TestShow:
         assert (code, out) == (1, "")
         assert "No code of this turn worked" in err
 
-    def test_a_turn_that_runs_is_shown_as_far_as_it_is(
+    def test_running_turn_is_shown_so_far(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         journal = SqliteJournal(journal_path(folder))
@@ -440,7 +440,7 @@ class TestPurge:
         journal.close()
         return requests
 
-    def test_a_dry_run_counts_what_goes_and_leaves_it(
+    def test_purge_dry_run_counts_and_keeps(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         words = ("purge", "--older-than", "30d", "--json", "--folder", str(folder))
@@ -454,7 +454,7 @@ class TestPurge:
         assert [done[key] for key in same] == [foreseen[key] for key in same]
         assert self.requests(folder) == ["", "", "third", HOSTILE]
 
-    def test_what_is_younger_stays_and_what_is_purged_is_said_to_be(
+    def test_younger_stays_and_purged_is_reported(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--folder", str(folder))
@@ -471,7 +471,7 @@ class TestPurge:
 
 
 class TestJournal:
-    def test_it_is_renamed_with_its_logs_and_the_next_turn_begins_another(
+    def test_journal_is_renamed_with_its_wal(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         where = ("--folder", str(folder))

@@ -19,9 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "parsimony" / "keys"
 
 
-def test_the_list_shows_states_and_days_and_no_secret(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_shows_states_and_days_only(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = Keyring.open(folder, {}).current()
     new = Keyring.open(folder, {}).rotate()
     assert cli.main(["keys", "list"]) == 0
@@ -38,7 +36,7 @@ def test_the_list_shows_states_and_days_and_no_secret(
     assert new.secret not in out
 
 
-def test_rotate_says_which_key_signs_and_how_long_the_old_one_is_good(
+def test_rotate_reports_signing_key_and_grace(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = Keyring.open(folder, {}).current()
@@ -51,7 +49,7 @@ def test_rotate_says_which_key_signs_and_how_long_the_old_one_is_good(
     assert "7 more days" in out
 
 
-def test_revoke_says_what_it_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_revoke_reports_consequences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = Keyring.open(folder, {}).current()
     assert cli.main(["keys", "revoke", key.key_id]) == 0
     out = capsys.readouterr().out
@@ -60,7 +58,7 @@ def test_revoke_says_what_it_costs(folder: Path, capsys: pytest.CaptureFixture[s
     assert Keyring.open(folder, {}).get(key.key_id) is None
 
 
-def test_what_could_not_be_done_is_one_sentence_and_exit_code_1(
+def test_failure_is_one_sentence_and_exit_code_1(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["keys", "revoke", "0123456789abcdef"]) == 1
@@ -78,7 +76,7 @@ def test_what_could_not_be_done_is_one_sentence_and_exit_code_1(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_damaged_file_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_file_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Keyring.open(folder, {}).current()
     (folder / "keys.json").write_bytes(b"")
     assert cli.main(["keys", "list"]) == 1
@@ -114,9 +112,7 @@ def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("words", [["list"], ["rotate"]])
-def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
-    folder: Path, unwritable: int, words: list[str]
-) -> None:
+def test_unwritable_output_is_exit_code_1(folder: Path, unwritable: int, words: list[str]) -> None:
     before = Keyring.open(folder, {}).current()
     ended = into(unwritable, *words)
     assert ended.returncode == 1

@@ -11,7 +11,7 @@ LIST = TESTS / "contract.txt"
 CORPUS = TESTS / "triage" / "corpus"
 
 
-def test_the_cases_of_the_contract_are_those_of_its_list(
+def test_contract_cases_match_their_list(
     request: pytest.FixtureRequest, contract_cases: Counter[str]
 ) -> None:
     """Each test function with the number of its cases, each file of a corpus with its lines."""

@@ -61,7 +61,7 @@ def test_the_quickstart_runs_where_nothing_of_the_project_is_and_twice_alike(
     assert {path.name for path in folder.iterdir()} == {"parsimony-demo"}
 
 
-def test_data_of_the_same_name_that_is_there_already_stays(
+def test_existing_data_file_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "KERNEL_NAME", "no-such-kernel")
@@ -73,7 +73,7 @@ def test_data_of_the_same_name_that_is_there_already_stays(
     assert data.read_text() == "mine"
 
 
-def test_the_wheel_is_told_to_carry_the_quickstart_and_all_that_it_reads() -> None:
+def test_wheel_carries_quickstart_and_its_data() -> None:
     root = Path(__file__).parents[1]
     told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     carried = told["targets"]["wheel"]["force-include"]
@@ -122,9 +122,7 @@ def test_what_is_missing_is_one_sentence(
 
 
 @pytest.mark.parametrize("starts", [[sys.executable, "-c", "raise SystemExit(1)"], ["/no/python"]])
-def test_a_kernel_that_does_not_start_is_one_sentence_up_to_the_end_of_the_process(
-    folder: Path, starts: list[str]
-) -> None:
+def test_unstartable_kernel_is_one_sentence(folder: Path, starts: list[str]) -> None:
     kernel = folder / "jupyter" / "kernels" / "parsimony-agent"
     kernel.mkdir(parents=True)
     spec = {"argv": starts, "display_name": "broken", "language": "python"}

@@ -65,7 +65,7 @@ async def on_a_pipe(events: Iterable[ev.AgentEvent]) -> str:
     return pipe.getvalue()
 
 
-async def test_on_a_pipe_a_run_is_plain_text_with_its_artifacts_and_its_cost() -> None:
+async def test_piped_run_is_plain_text_with_artifacts_and_cost() -> None:
     text = await on_a_pipe(RUN)
     assert "\x1b" not in text
     assert "\r" not in text
@@ -75,7 +75,7 @@ async def test_on_a_pipe_a_run_is_plain_text_with_its_artifacts_and_its_cost() -
     assert -1 not in places
 
 
-async def test_a_terminal_says_what_is_going_on_and_takes_it_away() -> None:
+async def test_terminal_shows_and_clears_progress() -> None:
     terminal, seen = Terminal(), []
 
     async def watched() -> AsyncGenerator[ev.AgentEvent, None]:
@@ -89,14 +89,14 @@ async def test_a_terminal_says_what_is_going_on_and_takes_it_away() -> None:
     assert terminal.screen == await on_a_pipe(RUN)
 
 
-async def test_what_came_of_it_is_returned() -> None:
+async def test_result_is_returned() -> None:
     result = await stream_to_display(stream(RUN), file=io.StringIO())
     assert result == collect(RUN)
     assert result.ok
     assert result.datasets[0].title == "Counts"
 
 
-async def test_a_stream_that_fails_leaves_no_status_and_is_closed() -> None:
+async def test_failing_stream_leaves_no_status() -> None:
     terminal, closed = Terminal(), []
 
     async def failing() -> AsyncGenerator[ev.AgentEvent, None]:
@@ -114,14 +114,14 @@ async def test_a_stream_that_fails_leaves_no_status_and_is_closed() -> None:
     assert "is running" not in terminal.screen
 
 
-async def test_a_stream_that_cannot_write_a_character_writes_another() -> None:
+async def test_unencodable_character_is_replaced() -> None:
     raw = io.BytesIO()
     ascii_only = io.TextIOWrapper(raw, encoding="ascii")
     await stream_to_display(stream(RUN), file=ascii_only)
     assert b"Step 1 ? Compute" in raw.getvalue()
 
 
-async def test_control_characters_of_a_model_reach_no_terminal() -> None:
+async def test_control_characters_reach_no_terminal() -> None:
     terminal = Terminal()
     hostile = "a\x1b]0;title\x07\x1b[2Jb\rc"
     await stream_to_display(stream([RUN[0], ev.TextDelta(content=hostile), RUN[-1]]), file=terminal)
@@ -135,7 +135,7 @@ def shown(result: AgentResult) -> str:
     return pipe.getvalue()
 
 
-def test_a_result_is_shown_by_its_outcome_and_its_cost() -> None:
+def test_result_shows_outcome_and_cost() -> None:
     text = shown(collect(RUN))
     assert "There are 7." in text
     assert "Published: dataset Counts" in text
@@ -144,7 +144,7 @@ def test_a_result_is_shown_by_its_outcome_and_its_cost() -> None:
     assert "count it" not in text
 
 
-def test_a_result_without_an_outcome_shows_what_was_last() -> None:
+def test_result_without_outcome_shows_last_text() -> None:
     broken = ev.AgentError(
         message="the key is wrong", failure=Failure(FailureKind.capability_gap, "the key is wrong")
     )
@@ -155,7 +155,7 @@ def test_a_result_made_by_hand_shows_its_words() -> None:
     assert "Two of them." in shown(AgentResult(text="Two of them."))
 
 
-async def test_below_a_cell_a_run_has_three_displays_which_are_updated(
+async def test_cell_run_has_three_updating_displays(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from IPython.core.displaypub import CapturingDisplayPublisher
@@ -174,7 +174,7 @@ async def test_below_a_cell_a_run_has_three_displays_which_are_updated(
     assert all("text/html" in data for data in displays.values())
 
 
-def test_a_pipe_of_a_real_process_gets_a_real_run(tmp_path: Path) -> None:
+def test_real_process_pipes_a_real_run(tmp_path: Path) -> None:
     """With the offline model, as the first example of the documentation is."""
     program = (
         "import asyncio\n"

@@ -27,7 +27,7 @@ class TestModels:
             ("mine", "provider/model"),
         ],
     )
-    def test_one_that_cannot_work_is_told_with_what_to_do(self, model: str, told: str) -> None:
+    def test_unusable_model_names_remedy(self, model: str, told: str) -> None:
         found = look({}, "model", model)
         assert (found.ok, found.level) == (False, "error")
         assert told in found.remedy
@@ -42,7 +42,7 @@ class TestModels:
             ({"OLLAMA_CONTEXT_LENGTH": "32768"}, True),
         ],
     )
-    def test_a_length_of_prompts_that_ollama_was_not_told_is_doubtful(
+    def test_default_ollama_context_length_is_a_warning(
         self, environ: dict[str, str], is_set: bool
     ) -> None:
         found = look(environ, "context", "ollama/llama3")
@@ -50,7 +50,7 @@ class TestModels:
         assert is_set or "num_ctx=16384" in found.remedy
 
 
-def test_a_kernel_whose_interpreter_is_gone_or_another_is_told(
+def test_kernelspec_with_other_interpreter_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
@@ -66,7 +66,7 @@ def test_a_kernel_whose_interpreter_is_gone_or_another_is_told(
         assert ok or "jupyter parsimony install" in found.remedy
 
 
-def test_a_warning_does_not_fail_the_command_and_an_error_does(
+def test_warning_passes_and_error_fails(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     where = ["doctor", "--model"]

@@ -19,7 +19,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
+def test_create_keeps_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert durable.create(path, b"one", mode=0o600) is True
     assert durable.create(path, b"two") is False
@@ -27,7 +27,7 @@ def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_files_are_made_together_or_none_is_where_the_gate_is_shut(tmp_path: Path) -> None:
+def test_gated_files_are_created_together_or_not(tmp_path: Path) -> None:
     gate, one, two = (tmp_path / name for name in ("names/gate", "a/one", "b/two"))
     files = {gate: b"mine", one: b"1", two: b"2"}
     assert durable.create_all(files, gate=gate) == {gate, one, two}
@@ -39,7 +39,7 @@ def test_files_are_made_together_or_none_is_where_the_gate_is_shut(tmp_path: Pat
     assert not list(tmp_path.rglob(".parsimony-*"))
 
 
-def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:
+def test_replace_is_atomic(tmp_path: Path) -> None:
     path = tmp_path / "file"
     durable.replace(path, b"one")
     durable.replace(path, b"two")
@@ -47,7 +47,7 @@ def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["file"]
 
 
-def test_a_file_is_rewritten_from_what_it_holds(tmp_path: Path) -> None:
+def test_rewrite_sees_current_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
     assert durable.rewrite(path, lambda before: before + b" two") == b"one two"
@@ -57,7 +57,7 @@ def test_a_file_is_rewritten_from_what_it_holds(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o700, 0o755, 0o444, 0o2750])
-def test_a_rewritten_file_keeps_its_mode_and_its_owner(mode: int, tmp_path: Path) -> None:
+def test_rewritten_file_keeps_mode_and_owner(mode: int, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
     if os.geteuid() == 0:
@@ -76,7 +76,7 @@ def test_a_rewritten_file_keeps_its_mode_and_its_owner(mode: int, tmp_path: Path
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")
 @pytest.mark.parametrize(("group_too", "mode"), [(False, 0o770), (True, 0o700)])
-def test_a_file_whose_owner_cannot_be_kept_is_opened_to_nobody_else(
+def test_file_of_unkeepable_owner_is_opened_to_nobody(
     group_too: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -92,7 +92,7 @@ def test_a_file_whose_owner_cannot_be_kept_is_opened_to_nobody_else(
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_whoever_refuses_to_rewrite_leaves_the_file_and_is_heard(tmp_path: Path) -> None:
+def test_refused_rewrite_keeps_file_and_raises(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
     with pytest.raises(UnicodeDecodeError):
@@ -101,7 +101,7 @@ def test_whoever_refuses_to_rewrite_leaves_the_file_and_is_heard(tmp_path: Path)
     assert _names(tmp_path) == ["file"]
 
 
-def test_what_is_not_there_cannot_be_rewritten(tmp_path: Path) -> None:
+def test_missing_file_cannot_be_rewritten(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         durable.rewrite(tmp_path / "nothing", bytes.upper)
 
@@ -116,7 +116,7 @@ for n in range(25):
 
 
 @pytest.mark.slow
-def test_of_many_who_rewrite_a_file_none_loses_what_another_wrote(
+def test_concurrent_rewrites_lose_nothing(
     race: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
     pytest.importorskip("fcntl", reason="without locks they are not kept apart")
@@ -133,21 +133,21 @@ def test_lines_are_appended_one_by_one(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "one\nzwei — 二\n"
 
 
-def test_a_torn_line_spoils_only_itself(tmp_path: Path) -> None:
+def test_torn_line_spoils_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'whole\n{"torn')
     durable.append_line(path, "next")
     assert path.read_bytes() == b'whole\n{"torn\nnext\n'
 
 
-def test_a_line_break_in_a_line_is_refused(tmp_path: Path) -> None:
+def test_line_break_in_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line break"):
         durable.append_line(tmp_path / "log", "a\nb")
     assert _names(tmp_path) == []
 
 
 @pytest.mark.parametrize("write", [durable.create, durable.replace])
-def test_a_file_in_place_of_a_folder_is_said_in_one_sentence(tmp_path: Path, write: object) -> None:
+def test_file_in_place_of_folder_is_one_sentence(tmp_path: Path, write: object) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:
         write(tmp_path / "file" / "x", b"data")  # type: ignore[operator]
@@ -157,20 +157,20 @@ def test_a_file_in_place_of_a_folder_is_said_in_one_sentence(tmp_path: Path, wri
     assert "\n" not in message
 
 
-def test_a_folder_in_place_of_a_file_is_said(tmp_path: Path) -> None:
+def test_folder_in_place_of_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     with pytest.raises(StorageError, match="a folder stands in its place"):
         durable.replace(tmp_path / "x", b"data")
     assert _names(tmp_path) == ["x"]
 
 
-def test_a_nul_in_a_path_is_said(tmp_path: Path) -> None:
+def test_nul_in_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="choose another name"):
         durable.replace(tmp_path / "a\0b", b"data")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
-def test_a_full_disk_is_said_in_one_sentence() -> None:
+def test_full_disk_is_one_sentence() -> None:
     with pytest.raises(StorageError) as caught:
         durable.append_line(Path("/dev/full"), "line")
     assert str(caught.value) == (
@@ -188,7 +188,7 @@ def test_a_full_disk_is_said_in_one_sentence() -> None:
         (errno.EXDEV, os.strerror(errno.EXDEV)),
     ],
 )
-def test_every_error_names_the_path_and_a_remedy(code: int, words: str) -> None:
+def test_every_error_names_path_and_remedy(code: int, words: str) -> None:
     error = durable.storage_error(OSError(code, os.strerror(code)), Path("/a/b"))
     assert words in str(error)
     assert "'/a/b'" in str(error)
@@ -197,12 +197,12 @@ def test_every_error_names_the_path_and_a_remedy(code: int, words: str) -> None:
     assert error.errno == code
 
 
-def test_reading_what_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+def test_reading_missing_file_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         durable.read(tmp_path / "nothing")
 
 
-def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) -> None:
+def test_old_strays_are_swept_and_young_ones_kept(tmp_path: Path) -> None:
     noon = START.timestamp()
     folder = tmp_path / "deep" / "er"
     folder.mkdir(parents=True)
@@ -213,7 +213,7 @@ def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) 
     assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
 
 
-def test_sweeping_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:
+def test_sweeping_missing_folder_does_nothing(tmp_path: Path) -> None:
     assert durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock()) == 0
 
 
@@ -221,7 +221,7 @@ def _no_links(_old: object, _new: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def test_without_links_a_file_is_still_made_once_and_in_one_step(
+def test_file_is_created_atomically_without_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", _no_links)
@@ -246,7 +246,7 @@ print(sum(made), all(whole))
 """
 
 
-def test_without_links_exactly_one_of_many_makes_each_file_and_nobody_sees_a_half(
+def test_one_of_many_creates_each_file_without_links(
     race: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
     said = [each.split() for each in race(_WITHOUT_LINKS, tmp_path)]
@@ -276,7 +276,7 @@ print(*told)
 """
 
 
-def test_lines_of_many_writers_stay_whole_though_some_are_cut_short(
+def test_concurrent_lines_stay_whole(
     race: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
     said = race(_APPENDING, tmp_path)
@@ -286,19 +286,19 @@ def test_lines_of_many_writers_stay_whole_though_some_are_cut_short(
     assert len(lines) == len(told) == 8 * 40
 
 
-def test_settling_waits_for_nobody_who_holds_a_pipe(tmp_path: Path) -> None:
+def test_settle_waits_for_no_pipe_holder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StorageError):
         durable.settle(tmp_path / "pipe")
 
 
-def test_settling_what_is_not_there_says_so(tmp_path: Path) -> None:
+def test_settling_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         durable.settle(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("link", [".ockham", ".ockham/datasets", ".ockham/datasets/d1"])
-def test_no_link_of_an_ockham_is_followed_out_of_its_workspace(tmp_path: Path, link: str) -> None:
+def test_link_out_of_workspace_is_not_followed(tmp_path: Path, link: str) -> None:
     workspace, outside = tmp_path / "clone", tmp_path / "outside"
     outside.mkdir()
     place = workspace / link
@@ -315,28 +315,28 @@ def test_no_link_of_an_ockham_is_followed_out_of_its_workspace(tmp_path: Path, l
     assert list(outside.iterdir()) == []
 
 
-def test_a_link_within_the_workspace_is_followed(tmp_path: Path) -> None:
+def test_link_within_workspace_is_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / ".ockham").symlink_to("kept", target_is_directory=True)
     assert durable.create(tmp_path / ".ockham" / "a" / "b", b"x")
     assert (tmp_path / "kept" / "a" / "b").read_bytes() == b"x"
 
 
-def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> None:
+def test_linked_log_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(durable.StorageError, match="a link stands in its place"):
         durable.append_line(tmp_path / "log.jsonl", "x")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_link_in_the_place_of_a_journal_is_refused(tmp_path: Path) -> None:
+def test_linked_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JournalError, match="is a link"):
         SqliteJournal(tmp_path / "journal.sqlite")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_file_is_synced_once_and_again_after_somebody_changed_it(
+def test_file_is_synced_once_and_again_after_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = list[int]()

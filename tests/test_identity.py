@@ -64,12 +64,12 @@ def test_a_name_that_cannot_be_part_of_a_path_everywhere_is_refused(name: str) -
 
 
 @pytest.mark.parametrize("name", ["us_gdp", "Ünïcode", "日本", "a.b", ".hidden", "con_text", "a b"])
-def test_an_honest_name_stays_as_it_is(name: str) -> None:
+def test_honest_name_is_unchanged(name: str) -> None:
     assert checked_name(name) == name
 
 
 @given(st.text())
-def test_no_accepted_name_escapes_its_folder(name: str) -> None:
+def test_accepted_name_stays_in_its_folder(name: str) -> None:
     try:
         path = ArtifactRef("dataset", name, "ab12").workspace_file_path
     except ValueError:
@@ -79,7 +79,7 @@ def test_no_accepted_name_escapes_its_folder(name: str) -> None:
     assert "/../" not in path
 
 
-def test_a_notebook_is_the_same_without_its_trailing_white_space() -> None:
+def test_notebook_identity_ignores_trailing_whitespace() -> None:
     sha = notebook_content_sha("x = 1\nif x:\n    y = 2")
     assert notebook_content_sha("x = 1  \nif x:\n    y = 2\t\n\n") == sha
     assert notebook_content_sha("x = 1\r\nif x:\r\n    y = 2") == sha
@@ -96,11 +96,11 @@ def test_a_notebook_is_the_same_without_its_trailing_white_space() -> None:
         (unicodedata.normalize("NFD", "é.ipynb"), "é"),
     ],
 )
-def test_a_notebook_is_known_by_its_base_name(path: str, logical_id: str) -> None:
+def test_notebook_id_is_its_base_name(path: str, logical_id: str) -> None:
     assert notebook_logical_id(path) == logical_id
 
 
-def test_one_text_in_place_of_several_values_is_an_error() -> None:
+def test_single_text_for_several_values_is_an_error() -> None:
     with pytest.raises(TypeError, match="put it in a list"):
         dataset_logical_id(notebook_ids="foo", variable_name="df", sources=[])
 
@@ -122,7 +122,7 @@ def test_canonical_json_has_no_nan() -> None:
         ("CON", "con_"),
     ],
 )
-def test_a_title_becomes_a_plain_name(title: str, slug: str) -> None:
+def test_title_becomes_plain_name(title: str, slug: str) -> None:
     assert slug_from_title(title) == slug
 
 
@@ -133,7 +133,7 @@ def test_every_slug_is_a_name(title: str) -> None:
     assert len(slug) <= 61
 
 
-def test_a_pool_path_needs_a_digest() -> None:
+def test_pool_path_needs_digest() -> None:
     assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
     with pytest.raises(ValueError, match="too short"):
         object_pool_path("ab")
@@ -154,7 +154,7 @@ def test_names_of_other_case_or_width_are_one_live_name(one: str, two: str) -> N
 
 
 @given(st.text())
-def test_a_live_name_has_one_key_however_it_is_composed(name: str) -> None:
+def test_live_name_has_one_key_in_any_normalization(name: str) -> None:
     key = live_name_key("chart", name)
     assert len(key) == 32
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
@@ -162,19 +162,19 @@ def test_a_live_name_has_one_key_however_it_is_composed(name: str) -> None:
     assert live_name_key("report", name) != key
 
 
-def test_names_that_look_different_stay_apart() -> None:
+def test_visibly_different_names_stay_apart() -> None:
     names = ["sales", "sale", "sales1", "sales2", "ventes", "продажи", "売上", "", "a/b", "ab"]
     assert len({live_name_key("dataset", name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("sha", ["..evil", "..", "a./b", "abcdez", "ABCDEF", "abnul", "ab\u0660"])
-def test_what_is_no_digest_has_no_place_in_the_pool(sha: str) -> None:
+def test_non_digest_has_no_pool_path(sha: str) -> None:
     with pytest.raises(ValueError, match=r"content_sha"):
         object_pool_path(sha)
 
 
 @given(st.text())
-def test_no_path_of_the_pool_leaves_it(sha: str) -> None:
+def test_pool_path_stays_in_pool(sha: str) -> None:
     try:
         path = ArtifactRef("data_object", "any", sha).workspace_file_path
     except ValueError:
@@ -184,26 +184,26 @@ def test_no_path_of_the_pool_leaves_it(sha: str) -> None:
     assert set(folder + name.removesuffix(".parquet")) <= set("0123456789abcdef")
 
 
-def test_a_line_separator_within_a_text_is_part_of_the_code() -> None:
+def test_line_separator_in_text_is_code() -> None:
     assert notebook_content_sha("x = 'a\u2028b'") != notebook_content_sha("x = 'a\nb'")
     assert notebook_content_sha("x = 'a\x0cb'") != notebook_content_sha("x = 'a\nb'")
 
 
 @pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u200b.py"])
-def test_a_notebook_whose_name_cannot_be_an_id_gets_one_of_its_own(path: str) -> None:
+def test_unusable_notebook_name_gets_own_id(path: str) -> None:
     logical_id = notebook_logical_id(path)
     assert checked_name(logical_id) == logical_id
     assert logical_id != notebook_logical_id("other" + path)
     assert logical_id == notebook_logical_id("elsewhere/" + path)
 
 
-def test_a_collision_says_how_to_go_on() -> None:
+def test_collision_names_remedy() -> None:
     message = str(LiveNameCollisionError("dataset", "gdp", "other.ipynb"))
     assert "'gdp' belongs to 'other.ipynb'" in message
     assert "read that dataset first and then publish again" in message
 
 
-def test_identity_needs_the_standard_library_alone() -> None:
+def test_identity_needs_standard_library_only() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         "import parsimony_kernel.identity\n"

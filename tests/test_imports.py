@@ -43,7 +43,7 @@ def named_in_strings() -> Iterator[tuple[str, str]]:
                     yield here, text
 
 
-def test_a_module_named_in_a_string_lies_below_the_one_that_names_it() -> None:
+def test_module_named_in_string_lies_below() -> None:
     found = [(here, named) for here, named in named_in_strings() if level_of(named) is not None]
     assert found
     for here, named in found:
@@ -63,7 +63,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-def test_importing_the_package_costs_next_to_nothing() -> None:
+def test_package_import_is_cheap() -> None:
     foreign = {
         name
         for name in loaded_by("import parsimony_kernel")
@@ -72,14 +72,14 @@ def test_importing_the_package_costs_next_to_nothing() -> None:
     assert len(foreign) < 40, sorted(foreign)
 
 
-def test_loading_the_extension_imports_nothing_heavy() -> None:
+def test_extension_loads_nothing_heavy() -> None:
     loaded = loaded_by("import parsimony_agent; parsimony_agent.load_ipython_extension")
     heavy = {"pydantic", "pandas", "ipywidgets", "litellm", "altair", "pyarrow"}
     assert not heavy & {name.split(".")[0] for name in loaded}
 
 
 @pytest.mark.parametrize("statement", ["import parsimony_kernel.session.session"])
-def test_a_session_does_without_the_provider_s_library(statement: str) -> None:
+def test_session_works_without_provider_library(statement: str) -> None:
     assert "litellm" not in loaded_by(statement)
 
 
@@ -87,9 +87,7 @@ def test_a_session_does_without_the_provider_s_library(statement: str) -> None:
     ("then", "is_compiled"),
     [("", False), ("; assert not jsonschema.FormatChecker().conforms('a b', 'iri')", True)],
 )
-def test_the_grammar_of_addresses_is_compiled_when_one_is_checked(
-    then: str, is_compiled: bool
-) -> None:
+def test_address_grammar_is_compiled_on_use(then: str, is_compiled: bool) -> None:
     pytest.importorskip("rfc3987_syntax", reason="comes with JupyterLab")
     loaded = loaded_by(
         "from parsimony_kernel.core.deferred import defer_grammar_of_addresses as defer; defer(); "

@@ -48,18 +48,18 @@ NO_KEYS = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_value_of_a_key_leaves_no_text(name: str) -> None:
+def test_key_value_is_scrubbed(name: str) -> None:
     value = ADDRESSES.get(name, DRAWN)
     assert DRAWN not in scrub(f"connected with {value} at noon", environ={name: value})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reading_a_key_by_its_name_asks_first(name: str, tmp_path: Path) -> None:
+def test_reading_key_by_name_asks_first(name: str, tmp_path: Path) -> None:
     code = f"import os\nkey = os.environ[{name!r}]"
     assert [each.kind for each in preview(code, workspace=tmp_path)] == ["secret"]
 
 
 @pytest.mark.parametrize(("name", "value"), NO_KEYS.items())
-def test_what_only_sounds_like_a_key_stays(name: str, value: str) -> None:
+def test_lookalike_of_key_name_is_kept(name: str, value: str) -> None:
     assert known_values({name: value}) == ()
     assert REDACTED not in scrub(f"{value} it is", environ={name: value})

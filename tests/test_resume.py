@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_question_is_listed_and_answered_in_the_live_kernel(
+def test_question_is_listed_and_answered_in_live_kernel(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with live_kernel(folder) as kernel:
@@ -49,9 +49,7 @@ def test_a_question_is_listed_and_answered_in_the_live_kernel(
     assert "No question is waiting" in capsys.readouterr().out
 
 
-def test_without_the_kernel_the_run_goes_on_here_and_loads_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_resumes_here_without_kernel(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with live_kernel(folder) as kernel:
         kernel.run(ASK, cell_id="a")
     assert cli.main(["resume", "temp_min"]) == 0
@@ -68,7 +66,7 @@ def test_without_the_kernel_the_run_goes_on_here_and_loads_again(
     assert "No question is waiting" in capsys.readouterr().err
 
 
-def test_a_folder_without_a_journal_says_how_to_name_one(
+def test_folder_without_journal_says_how_to_name_one(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["resume", "1"]) == 1
@@ -83,7 +81,7 @@ while not pathlib.Path("go").exists():
 """
 
 
-def test_a_busy_kernel_is_not_taken_for_a_dead_one_and_nothing_is_consumed(
+def test_busy_kernel_is_not_dead(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume, "_ANSWERS_WITHIN_S", 2.0)
@@ -105,7 +103,7 @@ def test_a_busy_kernel_is_not_taken_for_a_dead_one_and_nothing_is_consumed(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells whose a silent process is")
-def test_a_kernel_that_is_halted_is_not_taken_for_a_dead_one(
+def test_halted_kernel_is_not_dead(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resume, "_ANSWERS_WITHIN_S", 2.0)
@@ -123,7 +121,7 @@ def test_a_kernel_that_is_halted_is_not_taken_for_a_dead_one(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells whose process it is")
 @pytest.mark.parametrize("content", [None, "{"])
-def test_a_kernel_that_cannot_be_reached_is_not_taken_for_a_dead_one(
+def test_unreachable_kernel_is_not_dead(
     folder: Path, capsys: pytest.CaptureFixture[str], content: str | None
 ) -> None:
     with live_kernel(folder) as kernel:
@@ -140,7 +138,7 @@ def test_a_kernel_that_cannot_be_reached_is_not_taken_for_a_dead_one(
     assert "kernel is gone" in capsys.readouterr().out
 
 
-def test_a_kernel_that_was_killed_is_dead_though_its_connection_file_is_there(
+def test_killed_kernel_is_dead_despite_connection_file(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with live_kernel(folder) as kernel:
@@ -153,9 +151,7 @@ def test_a_kernel_that_was_killed_is_dead_though_its_connection_file_is_there(
     assert "kernel is gone" in capsys.readouterr().out
 
 
-def test_the_answer_reaches_the_kernel_word_for_word(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answer_reaches_kernel_verbatim(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreign = """
 import parsimony_agent
 async def answer_here(turn_id, reply):

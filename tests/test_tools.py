@@ -28,7 +28,7 @@ def lookup(order: str, limit: int = 3) -> str:
     return f"{order}/{limit} on {threading.current_thread() is threading.main_thread()}"
 
 
-def test_a_function_becomes_a_tool_with_schema_and_description() -> None:
+def test_function_becomes_tool_with_schema() -> None:
     assert lookup.to_llm() == {
         "type": "function",
         "function": {
@@ -46,18 +46,18 @@ def test_a_function_becomes_a_tool_with_schema_and_description() -> None:
     }
 
 
-async def test_a_plain_function_runs_off_the_main_thread() -> None:
+async def test_sync_function_runs_off_main_thread() -> None:
     assert await lookup.function(order="A1") == "A1/3 on False"
 
 
-def test_parameters_without_a_name_are_refused() -> None:
+def test_unnamed_parameters_are_refused() -> None:
     def many(*orders: str) -> None: ...
 
     with pytest.raises(TypeError, match="must be named"):
         tool(many)
 
 
-def test_a_model_of_arguments_is_built_once_for_one_signature() -> None:
+def test_argument_model_is_built_once_per_signature() -> None:
     def make(default: Any) -> Tool:
         def count(many: Any = default) -> None: ...
 
@@ -70,7 +70,7 @@ def test_a_model_of_arguments_is_built_once_for_one_signature() -> None:
     assert made.parameters_schema is not make([1]).parameters_schema
 
 
-async def test_marked_methods_are_collected_bound_and_in_order() -> None:
+async def test_marked_methods_are_collected_bound_in_order() -> None:
     class Shop:
         def __init__(self) -> None:
             self.stock = {"a": 2}
@@ -90,7 +90,7 @@ async def test_marked_methods_are_collected_bound_and_in_order() -> None:
     assert await found["count"].function(item="a") == 2
 
 
-async def test_a_thread_that_is_given_up_ends_by_itself_and_is_known_of() -> None:
+async def test_abandoned_thread_is_tracked_until_it_ends() -> None:
     release, ended = threading.Event(), threading.Event()
 
     def block() -> None:
@@ -111,14 +111,14 @@ async def test_a_thread_that_is_given_up_ends_by_itself_and_is_known_of() -> Non
     threads[0].result(timeout=60)
 
 
-async def test_a_thread_sees_the_context_of_its_caller_and_keeps_no_process_alive() -> None:
+async def test_thread_sees_callers_context_and_is_daemonic() -> None:
     mark: ContextVar[str] = ContextVar("mark")
     mark.set("here")
     assert await in_thread(mark.get) == "here"
     assert await in_thread(lambda: threading.current_thread().daemon)
 
 
-async def test_whatever_a_thread_raises_reaches_its_caller() -> None:
+async def test_thread_exception_reaches_caller() -> None:
     def stop() -> None:
         raise StopIteration
 
@@ -131,7 +131,7 @@ async def test_whatever_a_thread_raises_reaches_its_caller() -> None:
         await in_thread(leave)
 
 
-def test_an_exception_without_words_is_told_by_its_name() -> None:
+def test_wordless_exception_shows_its_name() -> None:
     class Speechless(Exception):
         def __str__(self) -> str:
             raise SystemExit(3)
@@ -150,7 +150,7 @@ async def streamed(order: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("function", [rows, streamed])
-def test_a_generator_is_no_tool_and_the_remedy_is_told(function: Any) -> None:
+def test_generator_is_no_tool(function: Any) -> None:
     with pytest.raises(TypeError, match=r"is a generator.*return a list of what it yields"):
         tool(function)
     with pytest.raises(TypeError, match="is a generator"):
@@ -166,7 +166,7 @@ def test_what_is_no_function_is_no_tool(thing: Any) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.0, float("nan")])
-def test_a_deadline_that_leaves_no_time_is_refused(seconds: float) -> None:
+def test_zero_deadline_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="give more than 0, or None for the run's own"):
         tool(timeout_s=seconds)(lookup.function)
 
@@ -180,7 +180,7 @@ class Waits:
 
 @pytest.mark.parametrize("validator", [waits, functools.partial(waits), Waits(), rows])
 @pytest.mark.parametrize("option", ["validators", "output_validators"])
-def test_a_validator_that_would_have_to_be_awaited_is_refused(option: str, validator: Any) -> None:
+def test_async_validator_is_refused(option: str, validator: Any) -> None:
     options: dict[str, Any] = {option: [validator]}
     with pytest.raises(TypeError, match="make it a plain function"):
         tool(**options)(lookup.function)

@@ -97,7 +97,7 @@ def spoil(work: Path, fields: dict[str, object]) -> None:
 
 
 @pytest.mark.kernel
-def test_without_names_all_that_code_has_made_is_made_again_in_kernels(
+def test_all_code_artifacts_are_refreshed_in_kernels(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = logs(work)
@@ -111,7 +111,7 @@ def test_without_names_all_that_code_has_made_is_made_again_in_kernels(
 
 @pytest.mark.usefixtures("at_once")
 class TestTheCommand:
-    def test_a_change_fails_for_each_until_it_is_accepted(
+    def test_change_fails_until_accepted(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         before = logs(work)
@@ -123,7 +123,7 @@ class TestTheCommand:
         assert capsys.readouterr().out.count("changed ('a.csv' changed)") == 2
         assert refresh(work) == 0
 
-    def test_a_name_that_nothing_has_fails_and_the_others_go_on(
+    def test_unknown_name_fails_and_others_continue(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert refresh(work, "nothing like it", "t_chart") == 1
@@ -140,7 +140,7 @@ class TestTheCommand:
             ({"variable": "u"}, "no longer defines 'u'"),
         ],
     )
-    def test_a_line_that_cannot_be_followed_fails_and_the_others_go_on(
+    def test_unusable_line_fails_and_others_continue(
         self,
         work: Path,
         fields: dict[str, object],
@@ -153,7 +153,7 @@ class TestTheCommand:
         assert said in told.err
         assert "The chart 'Same' is unchanged" in told.out
 
-    def test_code_that_reaches_outside_is_stopped_before_that(
+    def test_reaching_code_is_stopped_beforehand(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
@@ -176,7 +176,7 @@ class TestTheCommand:
         assert (work / "made").exists()
 
     @pytest.mark.parametrize("words", [[], ["t", "--all"]])
-    def test_no_name_is_not_all_of_them(
+    def test_no_name_is_not_all(
         self, work: Path, words: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["refresh", *words, "--folder", str(work)]) == 2
@@ -184,7 +184,7 @@ class TestTheCommand:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_came_with_a_copy_runs_once_it_was_accepted(
+def test_cloned_artifacts_run_once_trusted(
     work: Path,
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +203,7 @@ def test_what_came_with_a_copy_runs_once_it_was_accepted(
     assert refresh(copy) == 0
 
 
-def test_accepting_a_journal_says_what_was_found_in_it(
+def test_trusting_a_journal_says_what_was_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"

@@ -1,4 +1,4 @@
-"""The contract of an executor. ``CodeExecutor``, the in-process default, is found here too."""
+"""The executor interface: run Python code in a persistent namespace."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from parsimony_kernel.lineage.ledger import OriginLedger
 
 
 class BaseCodeExecutor(ABC):
-    """Runs Python in a namespace that lasts. Subclass it for another place to run.
+    """Runs Python in a persistent namespace. Subclass it to run code elsewhere.
 
-    Failures of the code are values: an ``ExceptionObject`` in the output, a deadline included
-    (its message contains ``timeout``). Cancelling the awaiting task stops the code and raises
+    Errors of the code are values: an ``ExceptionObject`` in the output, also for a deadline (its
+    message contains ``timeout``). Cancelling the awaiting task stops the code and raises
     ``CancelledError``.
     """
 
     origin_ledger: OriginLedger
-    # Whether code is stopped before it reaches outside.
+    # Whether this executor stops code before side effects that need approval.
     is_watched = False
-    # Code that was stopped before it reached outside, and may go on.
+    # Code stopped before a side effect, which can resume after approval.
     paused: Paused | None = None
 
     @abstractmethod
@@ -40,10 +40,13 @@ class BaseCodeExecutor(ABC):
             dry_run: leave nothing behind, see ``guard.leaving_nothing``: no binding, no
                 change of what existed, no file, no lineage.
             timeout_seconds: the deadline; ``None`` for no limit.
-            producer_notebook_path: the notebook on whose behalf it runs; assigned variables are
-                stamped with it.
-            seen_live_names: ``(kind, live_name)`` pairs that this run has read or written; those
-                of the published tables that the code reads are added.
+            producer_notebook_path: the notebook that the code runs for; recorded as the origin of
+                the variables that it assigns.
+            seen_live_names: ``(kind, live_name)`` pairs that this run has read or written; the
+                pairs of published tables that the code reads are added.
+
+        Returns:
+            The output, including errors of the code.
         """
 
     @abstractmethod
@@ -54,32 +57,32 @@ class BaseCodeExecutor(ABC):
 
     @abstractmethod
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
-        """Run what follows in the folder ``cwd``."""
+        """Set the working folder of later cells to ``cwd``."""
 
     @abstractmethod
     async def clear_namespace(self) -> None:
-        """Forget every variable, back to the seed."""
+        """Delete every variable, back to the initial namespace."""
 
     def variables(self) -> dict[str, Any]:
-        """The user-visible bindings by name: no modules, no private names, nothing of IPython's.
+        """Return the user-visible variables: no modules, private names or IPython internals.
 
-        A fresh dict of live objects, or of what stands for them; empty where the executor cannot
-        tell.
+        Returns:
+            A new dict of live objects or their stand-ins (``RemoteValue``); empty if the executor
+            doesn't know.
         """
         return {}
 
     def checkpoints(self) -> Checkpoints | None:
-        """States of the namespace to go back to, kept up to date for as long as somebody holds
-        them.
+        """Return checkpoints of the namespace; ``None`` when the executor can't restore state.
 
-        ``None`` where the executor cannot go back.
+        They are kept up to date for as long as the caller holds a reference.
         """
         return None
 
 
 @dataclass(frozen=True)
 class CellRequest:
-    """Code to run, and how. The fields are the arguments of ``BaseCodeExecutor.execute``."""
+    """A request to run code. The fields are the arguments of ``BaseCodeExecutor.execute``."""
 
     code: str
     dry_run: bool = False
@@ -94,14 +97,14 @@ class CellRequest:
 
 
 class CellExecutor(BaseCodeExecutor):
-    """An executor that runs statements and expressions the same way. Subclasses say where."""
+    """An executor that runs statements and expressions in the same way, by ``run_cell``."""
 
     @abstractmethod
     async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
         """Run a cell.
 
         Returns:
-            What came of it, and the ``(kind, live_name)`` of each published table that it read.
+            The output, and the ``(kind, live_name)`` of each published table that the cell read.
         """
 
     async def execute(

@@ -1,10 +1,10 @@
-"""What a cell prints and displays, kept apart from everything else in the process.
+"""Capture a cell's printed and displayed output, separate from the rest of the process.
 
 ``sys.stdout``, ``sys.stderr``, the display hook and the shell's publisher are replaced by routers
-while at least one capture is open. A router asks from where it is called: within the cell's
-context, or in a thread that the cell has started, it writes to that cell's capture; anywhere else
-(the user's cell, the record that is being updated meanwhile) it goes where it always went.
-A capture that is closed takes nothing more, so that code left behind writes to nowhere.
+while at least one capture is open. A router checks its caller: in the cell's context, or in a
+thread that the cell started, output goes to that cell's capture; anywhere else (the user's own
+cell, a concurrent update of the record) it goes where it always went. A closed capture drops
+further output, so abandoned code writes nowhere.
 """
 
 import builtins
@@ -38,7 +38,7 @@ _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 
 
 class BoundedText:
-    """Text of any length in bounded memory: its head and its tail."""
+    """A text buffer of bounded size: keeps the head and the tail, drops the middle."""
 
     def __init__(self) -> None:
         self._head = self._tail = ""
@@ -61,11 +61,11 @@ class BoundedText:
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is missing in the middle."""
+        """Whether the middle was dropped."""
         return self._missing > 0
 
     def text(self) -> str:
-        """The text as a terminal would show it: overwritten lines and colours are gone."""
+        """Return the text as a terminal shows it, without overwritten lines and colour codes."""
         head, tail = self._head, self._tail
         if self.is_cut:
             tail = f"\n… {self._missing:,} characters cut …\n{tail[-_HALF:]}"
@@ -73,39 +73,39 @@ class BoundedText:
 
 
 class Capture:
-    """What one execution printed and displayed. Written to from any thread until it is closed.
+    """The captured output of one execution; writable from any thread until it is closed.
 
-    ``threads`` are those that its code has started, and each of them knows its capture; ``older``
-    are those that were there before. What a process prints that it forks goes to the descriptors,
-    since nobody would see it here.
+    ``threads`` were started by its code, and each has a reference to its capture; ``older`` existed
+    before. Output of a forked child goes to the file descriptors, because this process would never
+    see the child's copy.
     """
 
     def __init__(self, factory: OutputFactory) -> None:
         self.factory = factory
         self.stdout = BoundedText()
         self.stderr = BoundedText()
-        # The displays in order; of too many, the first and the last.
+        # The displays in order; above MAX_OUTPUTS, only the first and the last.
         self.outputs: list[KernelOutputType] = []
         self._shown = 0
         self._printed_before: list[int] = []
-        # The threads themselves: an ident is given again once its thread has ended.
+        # Thread objects, since an ident is reused once its thread has ended.
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self._process = os.getpid()
-        # The bundles that IPython has made last, each with the value that counts once it is shown.
+        # IPython's latest mime bundles, each with its value, which is displayed in its place.
         self._formatted: tuple[tuple[Any, Any], ...] = ()
-        # Who judges what its code is about to do, see ``guard``.
+        # The approval check of its code, see ``guard``.
         self.keeper: Any = None
 
     @property
     def printed_before(self) -> tuple[int, ...]:
-        """Of each display, the characters that were printed before it; of too many, nothing."""
+        """The number of characters printed before each display; empty if displays were dropped."""
         return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
 
     @property
     def is_cut(self) -> bool:
-        """Whether anything was too much to keep."""
+        """Whether any output was dropped."""
         return self.stdout.is_cut or self.stderr.is_cut or self._shown > len(self.outputs)
 
     def write(self, stream: str, text: str) -> None:
@@ -116,12 +116,12 @@ class Capture:
             (self.stdout if stream == "stdout" else self.stderr).write(text)
 
     def show(self, value: Any) -> None:
-        """Display a value; ``None`` is nothing to see."""
+        """Display a value; ``None`` displays nothing."""
         if value is not None and not self.is_closed:
             self.append(self.factory.convert(value))
 
     def append(self, output: KernelOutputType) -> None:
-        """Display what is converted already."""
+        """Display an already converted output."""
         self._shown += 1
         if self._shown <= MAX_OUTPUTS:
             self._printed_before.append(len(self.stdout.text()))
@@ -130,7 +130,7 @@ class Capture:
             del self.outputs[MAX_OUTPUTS // 2]
 
     def publish(self, bundle: Mapping[str, Any]) -> None:
-        """Display a mime bundle, or better the value that it was made from."""
+        """Display a mime bundle, by way of its original value when that is known."""
         if self.is_closed:
             return
         for known, value in self._formatted:
@@ -140,7 +140,7 @@ class Capture:
         self.append(self.factory.convert_bundle(bundle))
 
     def remember(self, bundle: Any, value: Any) -> None:
-        """``bundle`` was made from ``value``."""
+        """Remember that ``bundle`` was made from ``value``; only the last few are kept."""
         self._formatted = (*self._formatted[-7:], (bundle, value))
 
 
@@ -150,9 +150,9 @@ _lock = threading.RLock()
 
 
 def capture_of_code() -> Capture | None:
-    """The capture whose code is running: in its context, or in a thread that it has started.
+    """Return the capture of the running code, by its context or its thread; ``None`` outside.
 
-    A thread of a pool that an earlier cell has started works for the cell that runs now.
+    A pool thread that an earlier cell started counts as working for the cell that runs now.
     """
     capture = _here.get()
     if capture is None:
@@ -164,11 +164,11 @@ def capture_of_code() -> Capture | None:
 
 
 def capture_here() -> Capture | None:
-    """The capture to which the calling code belongs, or may: of a thread that Python did not start
-    nothing is known but that it was born while a capture was open.
+    """Return the capture that the caller's output belongs to; ``None`` for none.
 
-    A thread that outlives its cell, or a pool that works for whoever asks, belongs to none: what
-    it prints and why it failed is told where anything else is.
+    A thread that Python did not start is assigned to a capture that was open when it appeared:
+    nothing else is known about it. A thread that outlives its cell, a pool thread of an earlier
+    cell included, belongs to none: its output and errors go where all others go.
     """
     capture, thread = _here.get(), threading.current_thread()
     if capture is None:
@@ -195,7 +195,7 @@ class _Bytes(io.RawIOBase):
 
 
 class _RoutedStream(io.TextIOBase):
-    """Stands in ``sys`` for stdout or stderr."""
+    """The replacement of ``sys.stdout`` or ``sys.stderr`` that routes writes to captures."""
 
     encoding: str = "utf-8"
     errors: str | None = "replace"
@@ -222,13 +222,13 @@ class _RoutedStream(io.TextIOBase):
             self.fallback.flush()
 
     def close(self) -> None:
-        """Nothing: what stands behind belongs to others."""
+        """Do nothing: the real stream belongs to others."""
 
     def isatty(self) -> bool:
         return capture_here() is None and self.fallback.isatty()
 
     def fileno(self) -> int:
-        # The descriptor that a child process would inherit, whatever stands there now.
+        # The descriptor that a child process would inherit, wherever it leads now.
         return 1 if self._name == "stdout" else 2
 
     def __getattr__(self, attribute: str) -> Any:
@@ -237,14 +237,14 @@ class _RoutedStream(io.TextIOBase):
 
 
 def no_input(*_: Any, **__: Any) -> str:
-    """Stands for what would wait for a person."""
+    """Raise in place of a function that would wait for a person, such as ``input``."""
     raise RuntimeError(
         "input() cannot be answered here: put the value in the code, or ask with ask_user"
     )
 
 
 def no_exit(*_: Any, **__: Any) -> None:
-    """Stands for what would end the process."""
+    """Raise in place of a function that would end the process, such as ``exit``."""
     raise RuntimeError(
         "exit() would end the kernel of the user: leave it out, the cell ends by itself"
     )
@@ -255,8 +255,13 @@ Whose = Callable[[], Capture | None]
 
 
 def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
-    """A function that is ``inside``, given its capture first, for captured code, and ``outside``
-    for everybody else."""
+    """Return a function that calls ``inside`` for captured code and ``outside`` for other code.
+
+    Args:
+        inside: receives the capture as its first argument.
+        outside: the original function.
+        whose: returns the capture of the calling code.
+    """
 
     @functools.wraps(outside)
     def choose(*arguments: Any, **named: Any) -> Any:
@@ -287,7 +292,8 @@ class _Interception:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
             stream, routed = getattr(sys, name), self._streams.get(name)
-            # While no cell runs the host has put it there. Who kept the one before has its way.
+            # A stream that appeared while no cell ran is the host's: wrap it in a new router.
+            # References to the old router still lead to the old stream.
             if routed is None or (stream is not routed and all(each.is_closed for each in _open)):
                 routed = self._streams[name] = _RoutedStream(name, stream)
             setattr(sys, name, routed)
@@ -298,8 +304,10 @@ class _Interception:
     def _replace(
         self, owner: Any, name: str, inside: Function, whose: Whose = capture_here
     ) -> None:
-        """Route a function of a module, or a method by what hides it in the instance. For captured
-        code it is ``inside``, given what it replaces and the capture first."""
+        """Route a module's function, or a method by an instance attribute that shadows it.
+
+        Captured code gets ``inside``, called with the original and the capture first.
+        """
         if owner is None:
             return
         hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
@@ -307,7 +315,7 @@ class _Interception:
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:
-            # What code has put in the place of ours is to last, but for what belongs to the cell.
+            # A replacement that code installed over ours stays, except in ``sys`` after a cell.
             is_the_cells = owner is sys and is_after_code
             if not is_the_cells and vars(owner).get(name) is not chosen:
                 return
@@ -330,8 +338,12 @@ class _Interception:
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
     def release(self, *, is_after_code: bool) -> None:
-        """Put the streams back, and with the last capture everything. Not right after code of a
-        cell, what stands in ``sys`` may be the host's, which is to last."""
+        """Restore the streams, and with the last capture everything else.
+
+        Args:
+            is_after_code: called right after a cell's code. Otherwise a foreign stream in ``sys``
+                may be the host's, and stays.
+        """
         for name, stream in self._streams.items():
             if is_after_code or getattr(sys, name) is stream:
                 setattr(sys, name, stream if _open else stream.fallback)
@@ -342,12 +354,12 @@ class _Interception:
                 each.clear()
 
 
-# What captured code gets in place of what is named first.
+# Replacements for captured code. The first argument is the original function.
 
 
 def _print(outside: Callable[..., None], capture: Capture, *values: Any, **options: Any) -> None:
-    """A table or a figure alone is displayed."""
-    # A stream that the code itself has put there is to get the text.
+    """Display a table or a figure that is printed alone; print everything else."""
+    # A stdout that the code itself installed gets the text.
     is_plain = options.get("file") is None and is_routed(sys.stdout)
     if len(values) == 1 and is_plain and _is_picture(values[0]):
         capture.show(values[0])
@@ -356,12 +368,12 @@ def _print(outside: Callable[..., None], capture: Capture, *values: Any, **optio
 
 
 def is_routed(stream: Any) -> bool:
-    """Whether it is one of the streams that lead to captures."""
+    """Whether a stream is one of our routers."""
     return type(stream) is _RoutedStream
 
 
 def _is_picture(value: Any) -> bool:
-    """Whether it says more as an output than as text. The text of a series is all of it."""
+    """Whether a value is better displayed than printed: a figure or a table, but not a series."""
     if is_figure(value):
         return True
     is_column = type_name(value) == "Series" or comes_from(value, "pandas", "Series", "Index")
@@ -369,7 +381,7 @@ def _is_picture(value: Any) -> bool:
 
 
 def _start(outside: Callable[..., None], capture: Capture, thread: threading.Thread) -> None:
-    """A thread is known to be of the code that starts it."""
+    """Assign a new thread to the capture of the code that starts it."""
     if not isinstance(thread, OwnThread):
         capture.threads.add(thread)
         vars(thread)["parsimony_capture"] = capture
@@ -377,13 +389,13 @@ def _start(outside: Callable[..., None], capture: Capture, thread: threading.Thr
 
 
 def _tell_of_thread(outside: Callable[..., Any], _: Capture, found: Any) -> None:
-    """That a thread waits for a person is told by the question."""
+    """Report a thread's error, except ``Held``: the approval question reports that."""
     if not issubclass(found.exc_type, Held):
         outside(found)
 
 
 def _format(outside: Any, capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
-    # The text of a plan is its first rows, computed; the value itself is shown.
+    # Formatting a lazy plan would compute its first rows; the value itself is displayed instead.
     if frames.is_frame(value):
         formatted: Any = ({"text/plain": ""}, {})
     else:
@@ -393,14 +405,14 @@ def _format(outside: Any, capture: Capture, value: Any, *arguments: Any, **named
 
 
 def _show_traceback(_: Any, capture: Capture, kind: Any, value: BaseException, __: Any) -> None:
-    """A part of the shell reports an error that did not end the cell: one line to stderr."""
+    """Write one line to stderr for an error that the shell reports without ending the cell."""
     capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
 
 
 def _run_in(shell: Any, source: str) -> Any:
     """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
 
-    The shell would take it for a cell of the user's, and would not tell that it failed.
+    The shell itself would run it as a user's cell and would swallow its failure.
     """
     from IPython.core.interactiveshell import ExecutionResult
 
@@ -413,7 +425,7 @@ def _run_in(shell: Any, source: str) -> Any:
 
 
 def _page(_: Any, capture: Capture, payload: Mapping[str, Any], *__: Any, **___: Any) -> None:
-    """Help and ``%load`` talk to the front end; their text is output, the rest is for nobody."""
+    """Print the text of a pager payload (help); drop other payloads, such as ``%load``'s."""
     if payload.get("source") == "page":
         capture.write("stdout", str(payload.get("data", {}).get("text/plain", "")) + "\n")
 
@@ -426,7 +438,8 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     """Open ``capture`` for the body, which may await. Afterwards it is closed for good.
 
     Args:
-        shell: the IPython shell whose displays and errors belong to it, if there is one.
+        capture: receives the output of the body.
+        shell: the IPython shell whose displays and errors are captured too, if there is one.
     """
     with _lock:
         _interception.install(shell)
@@ -445,8 +458,10 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
 
 @contextmanager
 def working(capture: Capture) -> Iterator[None]:
-    """Within an open capture, in another thread: the routers stay for the body even if it is left
-    behind and the capture closed meanwhile."""
+    """Keep the routers installed while a worker thread runs the body.
+
+    They stay even if the thread is abandoned and the capture is closed meanwhile.
+    """
     with _lock:
         _open.append(capture)
     try:
@@ -459,7 +474,7 @@ def working(capture: Capture) -> Iterator[None]:
 
 
 def live_shell() -> Any:
-    """The shell of this process, if IPython runs here."""
+    """Return the IPython shell of this process; ``None`` when there is none."""
     module = sys.modules.get("IPython.core.interactiveshell")
     shell_class = getattr(module, "InteractiveShell", None)
     if shell_class is None or not shell_class.initialized():
@@ -468,7 +483,7 @@ def live_shell() -> Any:
 
 
 def open_figures() -> frozenset[int]:
-    """The numbers of the figures that matplotlib has open."""
+    """Return the numbers of matplotlib's open figures."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     return frozenset() if pyplot is None else frozenset(pyplot.get_fignums())
 

@@ -1,16 +1,16 @@
-"""The processes that code starts: what they write past Python, and how they end.
+"""Child processes of a cell: capturing their output and killing them.
 
-What they and C code write goes to the descriptors 1 and 2. While code is on the stack both lead
-into pipes of ours; a thread for each empties it, always, so that a child that outlives the cell
-never blocks. The threads read and wait in the read: not every platform can wait for several pipes
-at once. The text comes after what Python printed, since their order cannot be known. That is for
-code on the main thread, where nobody else writes meanwhile. Beside code on another thread others
-do, so there the descriptors stay, and only the processes that the code starts are given the pipes.
+Children and C code write to file descriptors 1 and 2. While a cell's code is on the stack, both
+lead into our pipes. A thread per pipe drains it all the time, so that a child that outlives the
+cell never blocks on a full pipe; each thread blocks in its read, because not every platform can
+wait for several pipes at once. This text is placed after Python's own output, since their order is
+unknown. All this holds for code on the main thread, where nothing else writes meanwhile. For code
+on another thread the descriptors stay as they are, and only its child processes get the pipes.
 
-Each process gets a mark in its environment, which those inherit that it starts, so one that its
-parent has left and one that began a session of its own are found as well. Not found are a fork
-that runs no other program, what is given an environment without the mark (``env -i``, ``sudo``),
-and what is started past ``subprocess``, ``asyncio`` and ``os.system``.
+Each child gets a mark in its environment, which its own children inherit, so orphans and processes
+with a session of their own are found too. Not found are a fork without an exec, a process whose
+environment lacks the mark (``env -i``, ``sudo``), and one that was not started with
+``subprocess``, ``asyncio`` or ``os.system``.
 """
 
 import ctypes
@@ -35,17 +35,17 @@ _POPEN = inspect.signature(subprocess.Popen.__init__)
 
 MARKS = "PARSIMONY_STARTED_BY"
 
-# One that starts others while it is looked for may be seen too late.
+# A process that starts others during the search may be missed, so the search is repeated.
 _ROUNDS = 3
 
 
 def new_mark() -> str:
-    """A mark that nothing has."""
+    """Return a new unique mark."""
     return secrets.token_hex(8)
 
 
 def marked(environment: Mapping[Any, Any] | None, mark: str) -> dict[Any, Any]:
-    """``environment``, or the one of this process, with ``mark`` added to the marks it has."""
+    """Return a copy of ``environment`` (default: this process's) with ``mark`` added."""
     with ours():
         given = os.environ if environment is None else environment
         before = given.get(MARKS)
@@ -53,11 +53,11 @@ def marked(environment: Mapping[Any, Any] | None, mark: str) -> dict[Any, Any]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill every process that has ``mark``, wherever it is in the tree of processes."""
-    import psutil  # deferred: only asked where something was started
+    """Kill every process that has ``mark``, anywhere in the process tree."""
+    import psutil  # deferred: needed only when a process was started
 
     for _ in range(_ROUNDS):
-        # Without the environments of those that are gone, or somebody else's.
+        # ``ad_value``: another user's environment can't be read.
         found = [
             each
             for each in psutil.process_iter(["environ"], ad_value={})
@@ -71,7 +71,7 @@ def kill_marked(mark: str) -> None:
 
 
 class Started:
-    """The processes that one cell has started; true when there are any."""
+    """The child processes of one cell; truthy when there are any."""
 
     def __init__(self) -> None:
         self.mark = new_mark()
@@ -81,7 +81,7 @@ class Started:
         return bool(self.children)
 
     def end(self) -> None:
-        """Kill them and what they have started."""
+        """Kill them and their descendants."""
         if not self.children:
             return
         with ours():
@@ -92,23 +92,23 @@ class Started:
 
 
 class Descriptors:
-    """The pipes, made when first needed."""
+    """The pipes that capture file descriptors 1 and 2, created on first use."""
 
     def __init__(self) -> None:
         self._pipes: dict[int, _Pipe] = {}
         self._for_forks = False
 
-    # No generator, which would set an attribute of the exception that leaves the body: the class
-    # of the exception may be a user's, and have something to run there.
+    # Not a generator-based context manager: that sets an attribute on the exception that leaves
+    # the body, and an exception class of the user's could run code there.
 
     def __enter__(self) -> None:
-        """Lead descriptors 1 and 2 into the pipes for the body, which does not await."""
+        """Redirect descriptors 1 and 2 into the pipes for the body, which does not await."""
         self._saved = {number: os.dup(number) for number in self.pipes()}
         for number, pipe in self._pipes.items():
             os.dup2(pipe.entry, number)
 
     def __exit__(self, *_: object) -> None:
-        # The C library buffers what goes to a pipe; unflushed it would come out much later.
+        # The C library buffers writes to a pipe; without a flush they would appear much later.
         if _FLUSH_C is not None:
             _FLUSH_C(None)
         for number, copy in self._saved.items():
@@ -117,10 +117,10 @@ class Descriptors:
 
     @contextmanager
     def inherited(self) -> Iterator[Started]:
-        """Lead what captured code starts in the body into the pipes; gives what it has started.
+        """Give the pipes to child processes that captured code starts in the body; yield them.
 
-        Not for two at once. What the C library writes, and processes that are started past
-        ``subprocess``, ``os.system`` and ``os.fork``, keep the descriptors.
+        Not reentrant. Output of the C library, and processes not started with ``subprocess``,
+        ``os.system`` or ``os.fork``, keep the original descriptors.
         """
         started = Started()
         start, system = subprocess.Popen.__init__, os.system
@@ -150,14 +150,14 @@ class Descriptors:
             yield started
         finally:
             self._for_forks = False
-            # What code has put in the place of ours is to last.
+            # A replacement that the code installed over ours stays.
             if os.system is system_with_pipes:
                 os.system = system
             if subprocess.Popen.__init__ is start_with_pipes:
                 subprocess.Popen.__init__ = start  # type: ignore[method-assign]
 
     def pipes(self) -> "dict[int, _Pipe]":
-        """The pipes by the descriptor that leads into them."""
+        """Return the pipes by file descriptor (1 and 2)."""
         if not self._pipes:
             self._pipes = {number: _Pipe() for number in (1, 2)}
             for number, pipe in self._pipes.items():
@@ -166,18 +166,18 @@ class Descriptors:
         return self._pipes
 
     def before_fork(self) -> None:
-        """Have the pipes, where the process that captured code forks is to write into them."""
+        """Create the pipes before captured code forks, so that the child can write into them."""
         if self._for_forks and capture_here() is not None:
             self.pipes()
 
     def in_fork(self) -> None:
-        """Lead the descriptors of a process that captured code has forked into the pipes."""
+        """Redirect the descriptors of a forked child of captured code into the pipes."""
         if self._for_forks and capture_here() is not None:
             for number, pipe in self._pipes.items():
                 os.dup2(pipe.entry, number)
 
     def drain(self, capture: Capture) -> None:
-        """Hand over what has arrived since the last time."""
+        """Append the text that arrived since the last call to ``capture``."""
         for number, pipe in self._pipes.items():
             text = pipe.take()
             if text:
@@ -185,7 +185,7 @@ class Descriptors:
 
 
 class _Pipe:
-    """One pipe and what came out of it. Marks tell how far it has been emptied."""
+    """One pipe and the text read from it. A mark in the stream shows how far it was drained."""
 
     def __init__(self) -> None:
         self.exit, self.entry = os.pipe()
@@ -196,7 +196,7 @@ class _Pipe:
         self._rest = b""
 
     def take(self) -> str:
-        """All that was written before now, bounded."""
+        """Return the text written before this call, bounded in length."""
         self._seen.clear()
         self._mark = b"\0parsimony-%b\0" % os.urandom(8).hex().encode()
         os.write(self.entry, self._mark)
@@ -206,12 +206,12 @@ class _Pipe:
         return text.text()
 
     def empty(self) -> None:
-        """Read for as long as the pipe is there. The work of a thread of its own."""
+        """Read until the pipe is closed. Runs in a thread of its own."""
         try:
             while data := os.read(self.exit, _CHUNK):
                 self._receive(data)
         except OSError:
-            # A cell closed descriptors that are not its own; there is nothing left to read.
+            # A cell closed our descriptors, so there is nothing left to read.
             return
 
     def _receive(self, arrived: bytes) -> None:
@@ -219,7 +219,7 @@ class _Pipe:
         self._rest = b""
         before, mark, after = data.partition(self._mark) if self._mark else (data, b"", b"")
         if not mark and b"\0" in data:
-            # Perhaps the first part of a mark.
+            # This may be the first part of a mark.
             at = data.rindex(b"\0")
             if self._mark.startswith(data[at:]):
                 before, self._rest = data[:at], data[at:]
@@ -229,7 +229,7 @@ class _Pipe:
             self._seen.set()
 
 
-# One, as the descriptors themselves.
+# One per process, like the descriptors themselves.
 DESCRIPTORS = Descriptors()
 
 if hasattr(os, "register_at_fork"):

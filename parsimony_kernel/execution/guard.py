@@ -1,9 +1,9 @@
-"""Who judges what code is about to open, start or reach, and stops it just before it does.
+"""Approval at run time: stop code just before a side effect that needs approval.
 
-A keeper hears only what the code of one capture does, in its tasks and threads as well. Code of a
-run stops at the top-level statement that would reach outside: what that one had changed is put
-back, the ones before it stay done, and whoever allows it lets the code go on there. A dry run
-leaves nothing behind.
+A keeper receives the audit events of one capture only, including those of its tasks and threads.
+Code of a run stops at the top-level statement that would reach outside the notebook: that
+statement's changes are rolled back, earlier statements stay done, and after approval the code
+resumes at that statement. A dry run leaves nothing behind.
 """
 
 import asyncio
@@ -62,20 +62,20 @@ _SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
-# What a dry run does where its code may.
+# Side effects that a dry run still performs when they are allowed.
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
-# What ends a statement from outside: whether what it reached has happened is not known then.
+# Interruptions from outside: afterwards the outcome of the statement's side effects is unknown.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
 
 @dataclass
 class Keeper:
-    """Judges what code is about to do.
+    """The approval check of one capture.
 
     Args:
-        judge: finds what an event reaches, if anything.
-        check: is given the event, what it reaches and who raises it, and may raise to prevent it.
-        workers: the processes that the code may start to compute, if it may.
+        judge: classifies an audit event's side effect, if it has any.
+        check: called with the event, its side effect and its caller; raises to prevent it.
+        workers: the worker processes that the code may start; ``None`` for none.
     """
 
     judge: Judge
@@ -90,7 +90,7 @@ _is_listening = False
 
 
 def keep(capture: Capture, keeper: Keeper) -> None:
-    """From now on ``keeper`` judges what belongs to ``capture``, for as long as any of it runs."""
+    """Let ``keeper`` check the code of ``capture`` from now on, for as long as any of it runs."""
     global _is_listening
     capture.keeper = keeper
     with _lock:
@@ -102,10 +102,10 @@ def keep(capture: Capture, keeper: Keeper) -> None:
 
 @contextmanager
 def computing(workspace: Path) -> Iterator[None]:
-    """What the body computes, such as a plan that is published, may reach nothing outside.
+    """Run the body without any side effect outside, e.g. to compute a lazy plan for publishing.
 
     Raises:
-        PermissionError: where it would.
+        PermissionError: when the body would reach outside.
     """
 
     def refuse(_: str, found: Target, by: Caller) -> NoReturn:
@@ -119,7 +119,7 @@ def computing(workspace: Path) -> Iterator[None]:
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """What the body does is the notebook's own work: no keeper is asked."""
+    """Exempt the body from approval checks: it is this package's own work."""
     token = _ours.set(True)
     try:
         yield
@@ -128,13 +128,13 @@ def ours() -> Iterator[None]:
 
 
 def keeper_here() -> Keeper | None:
-    """Who judges the code that is running now."""
+    """Return the keeper of the running code; ``None`` when nothing checks it."""
     capture = capture_of_code()
     return None if capture is None else capture.keeper
 
 
 def is_watching() -> bool:
-    """Whether this process hears its audit events: whoever came first may refuse another hook."""
+    """Probe whether our audit hook receives events: an earlier hook can refuse a later one."""
     heard: list[str] = []
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -147,7 +147,7 @@ def is_watching() -> bool:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    # At its end the interpreter takes the names of modules away.
+    # At interpreter shutdown, module globals are set to None.
     if _ours is not None and event in EVENTS and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
@@ -163,31 +163,33 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 @dataclass
 class Paused:
-    """Code that waits at a statement: what is left of its cell, under which hash it may go on, and
-    what it has done so far."""
+    """A cell stopped before a statement that needs approval, ready to resume there.
 
-    # Nothing where another kernel has it.
+    ``cell`` is the remaining code, ``sha`` the action hash whose approval resumes it.
+    """
+
+    # None when the paused code lives in another kernel.
     cell: Cell | None
     sha: str
     changes: list[Change] = field(default_factory=list)
-    # What it has given so far.
+    # The output so far.
     output: KernelOutput | None = None
-    # What it has done outside already, in sentences.
+    # Side effects that already happened, as sentences.
     left: tuple[str, ...] = ()
-    # What its files held before.
+    # The contents of its files before the run.
     files: list[FileState] = field(default_factory=list)
 
 
 class StatementGuard:
-    """Lets one run of a cell, an ``inprocess.CellExecution``, go as far as it may."""
+    """Checks a cell (``inprocess.CellExecution``) statement by statement against its permit."""
 
     def __init__(self, permit: Permit, run: Any) -> None:
         self.permit = permit
         self.held: Reach | None = None
-        # Which statement of the cell runs.
+        # The index of the running statement.
         self.at = 0
         self._guard: CodeGuard | None = None
-        # Not the run, which would be held by whatever outlives it.
+        # No reference to the run itself: code that outlives it would keep it alive.
         self._cell: Cell = run.cell
         self._namespace = run.executor.namespace
         self._new_checkpoints = run.executor.new_checkpoints
@@ -195,23 +197,23 @@ class StatementGuard:
         self._put_process_back: Callable[[], None] = lambda: None
         self._streams: dict[str, int] = {}
         self._thread, self._process = 0, os.getpid()
-        # A name was resolved that is allowed, so its addresses are.
+        # An allowed host name was resolved, so its IP addresses are allowed too.
         self._is_resolved = False
-        # What this statement has reached.
+        # Side effects of the current statement.
         self._left: list[Reach] = []
         self._is_over = True
         self._judge = run.judge(
             permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
         )
-        # A worker of a dry run may write nowhere but in the folder for temporary files.
+        # Workers of a dry run may write to the temporary folder only.
         self.workers = Workers(Path(os.devnull) if permit.is_dry else permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
-        """The statements of the cell, each with a state to go back to.
+        """Yield the cell's statements; take a checkpoint before each that may change anything.
 
         Args:
-            guard: wakes the code, when a thread of it has been stopped.
-            capture: what its code belongs to.
+            guard: interrupts the cell when one of its threads was stopped.
+            capture: the capture of the cell's code.
         """
         self._guard = guard
         keep(capture, Keeper(self._judge, self._check, self.workers))
@@ -229,8 +231,11 @@ class StatementGuard:
                 raise Held
 
     def end(self, error: BaseException | None, note: Callable[[str], None]) -> None:
-        """The code has ended: what outlives it may not reach. What the held statement did is put
-        back."""
+        """Close the guard after the code ended, and roll back the statement that was held.
+
+        From now on, code that outlives the cell may not reach outside. Refusals of workers are
+        passed to ``note``.
+        """
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
@@ -245,10 +250,10 @@ class StatementGuard:
             self._before.put_back(0)
 
     def pause(self, before: Paused | None) -> Paused | None:
-        """What is left of the code, which was stopped; nothing where it may not go on.
+        """Return the remaining code to resume after approval; ``None`` when it can't resume.
 
         Args:
-            before: what had been left of it the last time, if this went on from there.
+            before: the previous pause, if this run resumed from it.
         """
         permit = self.permit
         permit.held, permit.why_not = self.held, self._why_not()
@@ -262,7 +267,7 @@ class StatementGuard:
         return paused
 
     def _why_not(self) -> str:
-        """Why the held statement may not run a second time; empty when it may."""
+        """Return why the held statement can't be run again; empty when it can."""
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
             return f"this already happened and isn't repeated: {told}"
@@ -280,7 +285,7 @@ class StatementGuard:
         return self._cell.text(self._cell.parts[self.at])
 
     def _check(self, event: str, found: Target, by: Caller) -> None:
-        """Stop the code before an event that it may not cause."""
+        """Raise to stop the code before a side effect that is not allowed."""
         kind, what = found
         if os.getpid() != self._process:
             with ours():
@@ -308,13 +313,13 @@ class StatementGuard:
         raise Held
 
     def _leave(self, reach: Reach) -> None:
-        """Put on record what is about to happen, before it does."""
+        """Record a side effect before it happens (write-ahead)."""
         if reach.kind is ReachKind.deletion:
             self.permit.keep(str(self.permit.workspace / reach.what))
         if reach.kind not in ACTING or reach in self._left:
             return
         text = self._text
-        # A program or a deletion is none, whatever else the statement reads.
+        # Only network access counts as a read: a program or a deletion never does.
         reads = reach.kind is ReachKind.network and only_reads(read(text), self._namespace())
         key = self.permit.leaving(reach, text, reads)
         if key:
@@ -324,7 +329,7 @@ class StatementGuard:
         self.permit.left.append(reach)
 
     def _settle(self) -> None:
-        """The statement has ended, whatever came of it."""
+        """Record the end of the statement, whatever its outcome."""
         if self._left:
             self._left.clear()
             with ours():
@@ -339,7 +344,7 @@ class StatementGuard:
         return Reach(kind, what, line, text[:_MAX_SOURCE])
 
     def _check_native(self, statement: Code) -> None:
-        """Stop before what libraries would do past Python in this statement."""
+        """Stop before side effects in libraries' native code, which raise no audit event."""
         namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
@@ -350,7 +355,7 @@ class StatementGuard:
                 self._check("", each, by)
 
     def _begin(self, part: Part) -> Code:
-        """Remember what the statement may change."""
+        """Take a checkpoint of what the statement may change; none if all its calls are plain."""
         statement = read(self._cell.text(part))
         bound = self._namespace()
         is_plain = all(_is_plain(call, bound) for call in statement.calls)
@@ -369,27 +374,32 @@ class StatementGuard:
 
 
 def _is_plain(call: Call, bound: Mapping[str, Any]) -> bool:
-    """Whether a call is of a builtin function, or of a method of a plain value: these don't reach,
-    and what they change need not be kept for it."""
+    """Whether a call needs no checkpoint: a builtin function, or a method of a plain value.
+
+    Such calls never reach outside.
+    """
     if call.name == call.root:
         return call.name in _PLAIN_FUNCTIONS and call.name not in bound
     return type(bound.get(call.root)) in _PLAIN_TYPES and call.name.count(".") == 1
 
 
 def _position(value: Any) -> int | None:
-    """How far a stream has been read, as far as that can be told; ``None`` for what is none."""
+    """Return how far a stream has been read; ``None`` for other values or if unknown."""
     if type(value) is GeneratorType:
         return -1 if value.gi_frame is None else value.gi_frame.f_lasti
     if not hasattr(type(value), "__next__"):
         return None
-    with suppress(Exception):  # boundary: user object - its own ways of telling
+    with suppress(Exception):  # boundary: user object - its own tell and length hint
         return int(value.tell() if hasattr(value, "tell") else value.__length_hint__())
     return None
 
 
 def process_state() -> Callable[[], None]:
-    """What a process has one of: random numbers, folder, environment, path. What it gives puts
-    that back."""
+    """Save process-wide state: random generators, working folder, environment, ``sys.path``.
+
+    Returns:
+        A function that restores it.
+    """
     folder, path, environment = Path.cwd(), list(sys.path), dict(os.environ)
     drawn, numbers = random.getstate(), sys.modules.get("numpy.random")
     drawn_by_numpy = None if numbers is None else numbers.get_state()
@@ -409,7 +419,11 @@ def process_state() -> Callable[[], None]:
 
 
 def _watch_environment(by: int) -> None:
-    """Reading a variable of the environment is an event while more judge it than do not."""
+    """Turn audit events for reading ``os.environ`` on while any guard is active, else off.
+
+    Args:
+        by: 1 when a guard starts, -1 when one ends.
+    """
     global _judging
     _judging += by
     if type(os.environ) in (os._Environ, GuardedEnvironment):
@@ -419,13 +433,13 @@ def _watch_environment(by: int) -> None:
 _judging = 0
 
 
-# What libraries do with their own code when a statement calls them, where Python sees nothing. They
-# are known by the names of their functions, and what they are handed is looked up: texts in the
-# statement, and what the names in it hold when it is about to run.
+# Side effects in libraries' native code, which raise no audit events. They are recognised by
+# function name; the arguments are string literals in the statement and the values that its names
+# hold just before it runs.
 
 
 def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """The paths to which a call writes past Python."""
+    """Yield the paths that a call writes to in native code."""
     texts = (*call.texts, *texts_of(call.names, namespace))
     if call.last in QUERIES:
         for text in texts:
@@ -447,13 +461,13 @@ def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:
 
 
 def _leads_on(call: Call, namespace: Mapping[str, Any]) -> bool:
-    """Whether it is a function of the notebook that calls such a writer."""
+    """Whether the call is of a notebook function that itself calls such a writer."""
     function = namespace.get(call.name)
     return type(function) is FunctionType and not WRITERS.isdisjoint(function.__code__.co_names)
 
 
 def _databases(value: Any) -> Iterator[str]:
-    """The files that a connection of SQLite, or a cursor of it, is open to."""
+    """Yield the database files of an SQLite connection or cursor."""
     if type(value) is sqlite3.Cursor:
         value = value.connection
     if type(value) is sqlite3.Connection:
@@ -462,7 +476,7 @@ def _databases(value: Any) -> Iterator[str]:
 
 
 def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """The hosts from which a call fetches past Python."""
+    """Yield the hosts that a call fetches from in native code."""
     if call.last in LISTS["clouds"]:
         yield call.last
     root: Any = namespace.get(call.root)
@@ -476,16 +490,17 @@ def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _library(call: Call, namespace: Mapping[str, Any]) -> str:
-    """The library that the call belongs to, by what its name stands for now."""
+    """Return the library of a call, resolved by the current value of its name."""
     root = namespace.get(call.root)
     name = root.__name__ if type(root) is ModuleType else type(root).__module__
     return name.partition(".")[0]
 
 
 def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:
-    """Whether what a statement sends, if anything, only asks for what it reads.
+    """Whether a statement's network requests only read.
 
-    A function of the notebook is known by what it calls; what is not known may be an effect.
+    A notebook function is classified by the functions it calls. Anything unknown counts as a
+    possible write.
     """
     called = {call.last for call in statement.calls}
     for call in statement.calls:
@@ -500,41 +515,41 @@ def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:
 
 
 class DryRunError(PermissionError):
-    """A dry run would change what cannot be put back."""
+    """A dry run would change something that can't be restored."""
 
 
 def dry_permit(workspace: Path) -> Permit:
-    """What a dry run may do: what the code may do for real, but for changing anything."""
+    """Return the permit of a dry run: the current permit, minus all changes."""
     permit = current_permit() or Permit(workspace, lambda reach, lines: True)
     return replace(permit, workspace=workspace, made=set(), is_dry=True)
 
 
 @contextmanager
 def leaving_nothing(run: Any) -> Iterator[None]:
-    """Whatever the cell does in the body is taken back; what could not be is told in stderr.
+    """Undo everything that the cell changes in the body; warn in stderr about the rest.
 
-    Put back afterwards: every binding of the namespace; what lay in the objects that the code
-    could change, as far as ``lineage.checkpoint`` has copied it;
-    ``os.environ``, ``sys.path``, the warning filters, and the generators of ``random`` and
-    ``numpy.random``. Not run at all is a cell that plainly changes an object of which no copy can
-    be made; one that only may have done so is told about in stderr.
+    Restored afterwards: every binding of the namespace; the contents of objects that the code
+    could change, as far as ``lineage.checkpoint`` copied them; ``os.environ``, ``sys.path``, the
+    warning filters, and the generators of ``random`` and ``numpy.random``. A cell that plainly
+    changes an object that can't be copied is not run at all; if it only may have changed one, a
+    warning goes to stderr.
 
-    It runs under a ``dry_permit``, so it stops before a file is written, removed or renamed and
-    before a program starts, as far as a ``StatementGuard`` sees that. Writing is left to it in the
-    folder for temporary files and in caches.
+    The cell runs under a ``dry_permit``: it stops before it writes, removes or renames a file or
+    starts a program, as far as a ``StatementGuard`` can see. It may write to the temporary folder
+    and to caches.
 
-    Left: imported modules and what else is kept in modules (the options of a library, its
-    connections), what is sent over the network or to a file that was open before, and what
-    threads do that are older than the cell.
+    Not restored: imported modules and other module state (library options, connections), data
+    sent over the network or to a file that was already open, and the work of threads older than
+    the cell.
 
     Raises:
-        DryRunError: before the body, when the code would change what cannot be put back.
+        DryRunError: before the body, when the code would change something that can't be restored.
     """
     code, namespace = run.cell.code, run.executor.namespace
     kept = run.executor.new_checkpoints()
     number = kept.take()
     kept.protect(code)
-    # Going back at once changes nothing, and tells of what there is no copy.
+    # Restoring right away changes nothing, and lists the objects without a copy.
     plainly = sorted(read(code).mutated.intersection(kept.put_back(number).lost))
     if plainly:
         raise DryRunError(

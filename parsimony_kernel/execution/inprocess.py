@@ -1,8 +1,8 @@
-"""What the executors of this process share: turns, folder, capture, lineage, and the output.
+"""The base of in-process executors: turn-taking, working folder, capture, lineage and output.
 
-An executor says how its code is compiled and on which stack it runs. In-process executors take
-turns, because the working folder is one per process; each starts a cell in its own folder and
-puts the folder back.
+A subclass defines how code is compiled and on which stack it runs. In-process executors take
+turns, because a process has one working folder; each starts a cell in its own folder and restores
+the previous one afterwards.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# How long the message of an exception may take, and how long the summary of the changed
-# variables: code of users' runs in both.
+# Time limits, in seconds, for formatting an exception and for summarising the changed variables:
+# both run users' code, such as a repr.
 _ERROR_S = 1.0
 _SUMMARY_S = 2.0
 LOOK_S = _ERROR_S + _SUMMARY_S
 _POLL_S = 0.005
 
-# What Python and IPython keep in a namespace for themselves.
+# Names that Python and IPython keep in a namespace for themselves.
 _NOBODYS = re.compile(r"__\w*__|_+|_(?:i+|oh|dh|ih)|_i?\d+|In|Out")
 
 _process_turn = threading.Lock()
@@ -68,7 +68,7 @@ _process_turn = threading.Lock()
 
 @asynccontextmanager
 async def process_turn() -> AsyncIterator[None]:
-    """Wait for the other executors of this process. The event loop stays free meanwhile."""
+    """Hold the process-wide lock of in-process executors; waiting does not block the loop."""
     while not _process_turn.acquire(blocking=False):
         await asyncio.sleep(_POLL_S)
     try:
@@ -79,7 +79,7 @@ async def process_turn() -> AsyncIterator[None]:
 
 @contextmanager
 def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
-    """Be in ``folder`` for the body, and afterwards where one was before."""
+    """Change to ``folder`` for the body, then back; ``note`` if the body left the folder."""
     before = Path.cwd()
     os.chdir(folder or before)
     start = Path.cwd()
@@ -99,7 +99,7 @@ def _folder() -> Path | None:
 
 
 class InProcessExecutor(CellExecutor):
-    """An executor that runs code in this process. Subclasses say where."""
+    """An executor that runs code in this process; subclasses define the stack it runs on."""
 
     def __init__(
         self, cwd: str | Path | None = None, output_factory: OutputFactory | None = None
@@ -112,24 +112,25 @@ class InProcessExecutor(CellExecutor):
 
     is_watched = True
 
-    # What a subclass says
+    # Defined by subclasses
 
     @abstractmethod
     def namespace(self) -> dict[str, Any]:
-        """The live namespace."""
+        """Return the live namespace."""
 
     @abstractmethod
     def hidden(self) -> Mapping[str, Any]:
-        """Bindings of the namespace that are nobody's variables."""
+        """Return the bindings that are not user variables, such as seeded libraries."""
 
     @abstractmethod
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
-        """Compile a cell; raises what is wrong with it."""
+        """Compile a cell; raise its syntax error."""
 
     @abstractmethod
     async def _run(self, run: "CellExecution") -> None:
-        """Run the cell within its capture, then ``run.compare`` and ``run.look``; ``run`` is told
-        how it ended.
+        """Run the cell within its capture, then call ``run.compare`` and ``run.look``.
+
+        Sets ``run.error``, ``run.reason`` and ``run.is_late``.
         """
 
     # The contract
@@ -155,17 +156,17 @@ class InProcessExecutor(CellExecutor):
         return opened
 
     def new_checkpoints(self, ledger: OriginLedger | None = None) -> Checkpoints:
-        """States of the namespace, for whoever keeps them up to date."""
+        """Return new checkpoints of the namespace, which the caller must keep up to date."""
         return Checkpoints(
             self.namespace, self._bindings, ledger or OriginLedger(), lambda: self.hidden()
         )
 
     def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
-        """Write into the ledger what a cell did, see ``stamp_effect``."""
+        """Record a cell's effect in the ledger, see ``stamp_effect``."""
         stamp_effect(self.origin_ledger, effect, code, scope, at, **how)
 
     def _bindings(self) -> dict[str, Any]:
-        """The names that code has bound, imports and private ones among them."""
+        """Return the bindings that code made, including imports and private names."""
         given = self.hidden()
         return {
             name: value
@@ -223,7 +224,7 @@ class InProcessExecutor(CellExecutor):
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
-        """The code that waited, where this is what it waited for."""
+        """Return the paused code if this permit approves it; ``None`` otherwise."""
         if permit is None:
             return None
         paused, self.paused = self.paused, None
@@ -238,7 +239,10 @@ class InProcessExecutor(CellExecutor):
         return KernelOutput(outputs=(self.describe(exc, filename, source),))
 
     def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
-        """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
+        """Convert an exception to an output, on the caller's stack.
+
+        This runs users' code, such as ``__str__``, for at most ``_ERROR_S``; the fallback doesn't.
+        """
         given: Any = {"filename": filename, "source": source}
         told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
         return told or self.output_factory.exception(exc, **given, asks=False)
@@ -246,11 +250,11 @@ class InProcessExecutor(CellExecutor):
 
 @dataclass(eq=False)
 class CellExecution:
-    """One cell that an executor runs: how it ends, what it changes, and what is told of it.
+    """One execution of a cell: its outcome, its changes, and its output.
 
-    ``error`` is what it ended with, if with an error; ``reason`` why it was interrupted, if it
-    was; ``is_late`` whether something of it still runs. These three the executor says.
-    ``overwritten`` are the names that the person had bound and the cell changed.
+    The executor sets ``error`` (the exception that ended it), ``reason`` (why it was interrupted)
+    and ``is_late`` (part of it still runs). ``overwritten`` are the names that the user had bound
+    and the cell changed.
     """
 
     executor: InProcessExecutor
@@ -277,12 +281,12 @@ class CellExecution:
         with self._recording():
             self._looked = before_cell(self.cell.code, self.namespace)
         there = visible(self.namespace, self.executor.hidden())
-        # What stood before is not kept alive by being looked at, as far as that can be.
+        # As far as possible, the snapshot does not keep the previous values alive.
         self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
 
     def judge(self, workspace: Path, **named: Any) -> Judge:
-        """Who says what this code reaches, see ``Judge``; it may outlive the run."""
+        """Return the ``Judge`` of this code's side effects; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
         def said() -> tuple[str, ...]:
@@ -291,7 +295,7 @@ class CellExecution:
         return Judge(workspace, said, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
-        """The statements that run, in order."""
+        """Yield the statements to run, in order."""
         if self.statement_guard is not None:
             yield from self.statement_guard.parts(guard, self.capture)
         else:
@@ -299,12 +303,12 @@ class CellExecution:
 
     @property
     def held(self) -> Reach | None:
-        """What the code was stopped before, where it was not interrupted otherwise."""
+        """The side effect that the code was stopped before, unless it was interrupted otherwise."""
         guard = self.statement_guard
         return guard.held if guard is not None and self.reason in (None, "held") else None
 
     def still_running(self) -> str:
-        """That something of code that was stopped goes on, in words; empty when nothing does."""
+        """Describe parts of the stopped code that still run; empty when there are none."""
         if self.is_late:
             return (
                 "; one of its calls cannot be interrupted and still runs, cut off from the "
@@ -316,7 +320,7 @@ class CellExecution:
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
-        """A step of the lineage. Where it fails the cell goes on, and that is told."""
+        """Run a step of lineage recording; if it fails, warn in stderr and let the cell go on."""
         try:
             yield
         except Exception:  # boundary: subscriber - the cell goes on
@@ -326,7 +330,7 @@ class CellExecution:
             self._is_recorded = False
 
     def compare(self) -> None:
-        """See what changed; no code of users' runs."""
+        """Compute what the cell changed, without running users' code."""
         if self.statement_guard is not None:
             self.statement_guard.end(self.error, self.capture.stderr.write)
         before = self._standing.now(self.namespace)
@@ -351,8 +355,10 @@ class CellExecution:
         )
 
     def look(self) -> None:
-        """Tell the error and summarise what changed: the methods of users' objects run. At most
-        ``LOOK_S``, but for C code.
+        """Format the error and summarise the changed variables.
+
+        This runs methods of users' objects. It takes at most ``LOOK_S`` seconds, unless C code
+        blocks.
         """
         self._is_cut = True
         if self.error is not None:
@@ -361,7 +367,7 @@ class CellExecution:
         self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
 
     def _summarise(self) -> bool:
-        """Whether all of it has found room."""
+        """Summarise the changed variables; return whether all fit into ``SNAPSHOT_BYTES``."""
         room = SNAPSHOT_BYTES
         for name in self._effect.changed:
             told = self.executor.output_factory.summary(self._after[name], name)
@@ -372,7 +378,7 @@ class CellExecution:
         return True
 
     def stamp(self, scope: RunScope) -> None:
-        """Write into the ledger what came of it."""
+        """Record the cell's effect in the ledger."""
         if self._is_recorded:
             with self._recording():
                 self.executor.stamp(
@@ -384,12 +390,12 @@ class CellExecution:
                     stopped_at=self.cell.left_at(self.error),
                 )
         if not self._is_recorded:
-            # Of unknown origin, which is less than the truth; what they were before is not true.
+            # An unknown origin is incomplete; the previous origin would be wrong.
             for name in (*self._effect.changed, *self._effect.deleted):
                 self.executor.origin_ledger.drop(name)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
-        """What came of it. ``duration`` in seconds."""
+        """Build the output of the cell; ``duration`` in seconds."""
         capture, effect, failure = self.capture, self._effect, self._failure()
         return KernelOutput(
             stdout=capture.stdout.text(),
@@ -437,7 +443,7 @@ class CellExecution:
 
 
 def _within(seconds: float, look: Callable[[], T]) -> T | None:
-    """What ``look`` finds; ``None`` when it is interrupted, or takes longer."""
+    """Return the result of ``look``; ``None`` when it fails, is interrupted, or takes too long."""
     guard = CodeGuard(seconds)
     try:
         with guard:

@@ -1,9 +1,9 @@
-"""Stopping code that runs: the one owner of SIGINT and of deadlines.
+"""Interrupting running code: the single owner of SIGINT and of deadlines.
 
-Nothing else of ours installs a signal handler. An interruption is raised into the code itself,
-and only while that code is on the stack; while it awaits, its task is cancelled instead. What
-swallows an interruption gets it again, the second time on every line, which leaves no
-``except: continue`` to hide in. C code is interrupted when it returns.
+No other module of ours installs a signal handler. An interruption is raised into the code itself,
+and only while that code is on the stack; while it awaits, its task is cancelled instead. Code that
+swallows an interruption gets it again, the second time on every line, so that no
+``except: continue`` can escape it. C code is interrupted when it returns.
 """
 
 import _thread
@@ -33,35 +33,35 @@ Reason = Literal["deadline", "stop", "cancel", "held"]
 # The first pause lets clean-up finish: subprocess gives an interrupted child a quarter of a second.
 _FIRST_RESEND_S = 0.3
 _RESEND_S = 0.1
-# How long an exception stays pending in another thread, and for how long it is then taken back so
-# that threads which it holds up get on: it is to be there when a call that blocks returns.
+# How long an exception stays pending in another thread, and how long it is then withdrawn, so that
+# threads that it slows down can run. It should be pending when a blocking call returns.
 _WINDOW_S = 0.09
 _GAP_S = 0.01
 _REASSERT_S = 0.1
-# What the watchdog hears: that it is rung for, that a signal has arrived, and that Python has heard
-# of it. Between the last two the code may begin to wait, in C, for something else.
+# Messages to the watchdog: it was rung; a signal has arrived; Python has handled the signal.
+# Between the last two, the code may begin a blocking wait in C.
 _RING, _ARRIVED, _HEARD = b"r", signal.SIGINT, b"h"
 _UNHEARD_S = 0.03
 _ENDING_S = 0.2
-# How often, and how long each time, a strike waits for a collection of garbage to end.
+# How often, and how long each time, a strike waits for a garbage collection to end.
 _COLLECTIONS = 100
 _COLLECTION_S = 0.01
-# How many cancelled awaits code may survive before it is left.
+# How many cancelled awaits code may survive before it is abandoned.
 _PATIENCE = 1
 _HARD_PRESSES = 3
 _FRAGILE = frozenset({"_read_csv_parallel"})
 
 
 class DeadlineReached(BaseException):
-    """The time of the code is up. Not an ``Exception``, so that ``except Exception`` lets it by."""
+    """The deadline has passed. Not an ``Exception``, so ``except Exception`` doesn't catch it."""
 
 
 class Held(BaseException):
-    """The code was stopped before it reached outside. No ``Exception`` either."""
+    """The code was stopped before a side effect outside. Not an ``Exception`` either."""
 
 
 class _Withdrawn(BaseException):
-    """Arrives in place of an interruption that is taken back."""
+    """Replaces a pending interruption that is withdrawn."""
 
 
 _EXCEPTION: dict[Reason, type[BaseException]] = {
@@ -72,25 +72,25 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
 }
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
 
-# Raises a class in a thread by its id; ``_NOTHING`` takes back what has not arrived. While one is
-# pending, and after it was taken back until another one arrives anywhere, the interpreter keeps a
-# flag up that slows every thread; in 3.11 a traced thread enters no Python function meanwhile. So
-# this is C, and between raising and lowering the flag only C is called.
+# Raises an exception class in a thread by its id; ``_NOTHING`` withdraws a pending one. While one
+# is pending, and after a withdrawal until another one arrives in any thread, the interpreter keeps
+# a flag set that slows every thread; in 3.11 a traced thread can't enter a Python function
+# meanwhile. So this is C, and between raising and lowering the flag only C is called.
 _raise_in = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _NOTHING: Any = ctypes.py_object()
-# A reference that nobody owns: what has it outlives the interpreter's own end.
+# Takes a reference that is never released: the object outlives even interpreter shutdown.
 _never_forget = ctypes.pythonapi["Py_IncRef"]
 _never_forget.argtypes = (ctypes.py_object,)
-# A debugger replaces it by one that prints a warning, which would be taken for the code's.
+# A debugger replaces it by one that prints a warning, which would be captured as the code's output.
 _set_tracer = sys.settrace
 
 
 def _is_fragile(frame: FrameType | None) -> bool:
-    """Whether an exception raised now would take the process down.
+    """Whether an exception raised now would crash the process.
 
-    pandas' parallel CSV reader closes its parsers when it is interrupted, while its worker
-    threads still use them; it ends by itself, like any C code.
+    When interrupted, pandas' parallel CSV reader closes its parsers while its worker threads still
+    use them. It ends by itself, like any C code.
     """
     while frame is not None:
         if frame.f_code.co_name in _FRAGILE and "pandas" in frame.f_code.co_filename:
@@ -100,10 +100,10 @@ def _is_fragile(frame: FrameType | None) -> bool:
 
 
 def _is_collecting() -> bool:
-    """Whether garbage is being collected: another collection does nothing then.
+    """Whether a garbage collection is running: a second one does nothing then.
 
-    What runs meanwhile are finalizers, of whatever was dropped anywhere. An interruption would end
-    one of these in place of the code, and be swallowed.
+    Meanwhile finalizers of arbitrary objects run. An interruption would hit one of them in place of
+    the code, and be swallowed.
     """
     before = gc.get_stats()[0]["collections"]
     gc.collect(0)
@@ -111,19 +111,19 @@ def _is_collecting() -> bool:
 
 
 class OwnThread(threading.Thread):
-    """A thread of ours, which is not of the code that runs while it starts."""
+    """A thread of this package, which doesn't belong to the code running when it starts."""
 
 
 class CodeGuard:
-    """Lets a deadline, a stop and a cancel reach one execution of code.
+    """Delivers a deadline, a stop or a cancel to one execution of code.
 
-    Entered in the thread that runs the code, held for the whole execution. ``reason`` says why
-    the code was interrupted, ``None`` when it was not: believe it rather than the exception that
-    came out, which the code may have caught, wrapped or replaced.
+    A context manager, entered in the thread that runs the code and open for the whole execution.
+    ``reason`` is why the code was interrupted, ``None`` if it wasn't. Trust it over the exception
+    that came out, which the code may have caught, wrapped or replaced.
 
     Args:
-        seconds: the deadline, from entering on; ``None`` for no limit.
-        around: a context for as long as the code is on the stack, out of reach itself.
+        seconds: the deadline, counted from entering; ``None`` for no limit.
+        around: a context manager entered while the code is on the stack; never interrupted itself.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class CodeGuard:
         self._around = around or nullcontext()
         self.reason: Reason | None = None
         self._strikes = 0
-        # Of these, how many the code of another thread has met.
+        # How many of these have arrived in code on another thread.
         self._arrived = 0
         self._is_struck = False
         self._on_stack = False
@@ -141,7 +141,7 @@ class CodeGuard:
         self._thread = 0
         self._in_main = False
         self._gate = threading.Lock()
-        # No lock, because a signal handler rings it, and signals themselves do.
+        # A socket instead of a lock, because signal handlers and signals themselves ring it.
         self._alarm, self._bell = socket.socketpair()
         self._bell.setblocking(False)
         self._task: asyncio.Task[Any] | None = None
@@ -155,7 +155,7 @@ class CodeGuard:
         if self._in_main:
             _sigint.guards.append(self)
             if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
-                # Pressed between the decision to run the code and this moment.
+                # The user interrupted after the decision to run the code and before this line.
                 self.reason = "stop"
         self._watcher = OwnThread(target=self._watch, name="parsimony-deadline", daemon=True)
         self._watcher.start()
@@ -167,7 +167,7 @@ class CodeGuard:
             _sigint.guards.remove(self)
         self._ring()
         if self.reason is None:
-            self._watcher.join(_ENDING_S)  # and its sockets are closed
+            self._watcher.join(_ENDING_S)  # so that its sockets are closed
 
     def interrupt(self, reason: Reason) -> None:
         """Interrupt the code now, from any thread but a signal handler."""
@@ -175,12 +175,12 @@ class CodeGuard:
         self._ring()
 
     def check(self) -> None:
-        """Raise what is due, before more code is started."""
+        """Raise a pending interruption before more code starts."""
         if self.reason is not None:
             raise self.exception()
 
     def attempt(self, function: Callable[..., object], *arguments: Any) -> BaseException | None:
-        """Check and run ``function``, the code itself; what it raised, if anything."""
+        """Check, then run ``function`` (the code); return the exception that it raised, if any."""
         try:
             self.check()
             self.call(function, *arguments)
@@ -189,9 +189,9 @@ class CodeGuard:
         return None
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run ``function``, the code itself, within reach of interruptions.
+        """Run ``function`` (the code) so that interruptions can reach it.
 
-        A child that it forks ends here at the latest: what comes next is the notebook's.
+        A child that it forks exits here at the latest: the rest is the notebook's own work.
         """
         with _EndingForks(), self._around:
             if self._in_main:
@@ -199,11 +199,11 @@ class CodeGuard:
             return self._call_elsewhere(function, *arguments)
 
     async def drive(self, coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
-        """Run the code's coroutine to its end as a task of its own; what it raised, if anything.
+        """Run the code's coroutine in a task of its own; return the exception it raised, if any.
 
-        A task of its own, so that code which cancels its own task (``asyncio.timeout``) is not
-        taken for someone who cancels ours. Cancelling us cancels the code, and the cancellation
-        is what comes back. Code that outlasts its interruptions is never resumed.
+        In a task of its own, code that cancels itself (``asyncio.timeout``) isn't mistaken for a
+        cancel of ours. Cancelling our task cancels the code, and the ``CancelledError`` is
+        returned. Code that outlasts its interruptions is never resumed.
         """
         if self.reason is not None:
             coroutine.close()
@@ -235,7 +235,7 @@ class CodeGuard:
         return task.result()
 
     async def _contained(self, coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
-        # Returned, not raised: a task hands KeyboardInterrupt and SystemExit to the whole loop.
+        # Returned, not raised: a task passes KeyboardInterrupt and SystemExit on to the loop.
         try:
             await _driven(self, coroutine)
         except GeneratorExit:
@@ -244,7 +244,7 @@ class CodeGuard:
             return exc
         return None
 
-    # The code is on the stack of the main thread: a signal reaches it even in sleep.
+    # Code on the main thread: a signal interrupts it even in a sleep.
 
     def _call_in_main(self, function: Callable[..., T], *arguments: Any) -> T:
         outer = _sigint.running
@@ -258,7 +258,7 @@ class CodeGuard:
         finally:
             self._on_stack = False
             _sigint.running = outer
-            with self._gate:  # a strike that saw us on the stack has sent its signal by now
+            with self._gate:  # once we hold it, a strike that saw us on the stack has signalled
                 pass
             self._reseat(tracer)
             if is_outermost:
@@ -266,38 +266,38 @@ class CodeGuard:
             _sigint.give_back(displaced)
 
     def struck(self, frame: FrameType | None) -> None:
-        """Called by the signal handler: raise into the code, if it is still there."""
+        """Raise into the code if it is still on the stack; called by the signal handler."""
         if not self._on_stack:
             if self._loop is not None:
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._cancel_await)
             return
         if _is_fragile(frame):
-            return  # the watchdog comes again
+            return  # the watchdog tries again
         self._strikes += 1
         if self._strikes > 1:
             self._insist(frame, CodeGuard._call_in_main.__code__)
         raise self.exception()
 
     def _insist(self, frame: FrameType | None, outermost: CodeType) -> None:
-        """Interrupt on every line from now on, so also on the first of a handler that swallows."""
+        """Interrupt on every line from now on, including the first line of an ``except`` block."""
         while frame is not None and frame.f_code is not outermost:
             frame.f_trace, frame.f_trace_lines = self._again, True
             frame = frame.f_back
         _set_tracer(self._again)
 
     def _reseat(self, tracer: Any) -> None:
-        # Ours may stand in its place, and one that an interruption has hit is taken away.
+        # Our tracer may be installed in its place; and Python removes a tracer that raised.
         if self._strikes and sys.gettrace() in (None, self._again):
             _set_tracer(tracer)
 
     def exception(self) -> BaseException:
-        """What the code is interrupted with."""
+        """Build the exception to interrupt the code with."""
         return _EXCEPTION[self.reason or "stop"]()
 
     def _again(self, frame: FrameType, event: str, argument: Any) -> Any:
-        # Only in the agent's own lines: a tracer that has raised is gone, and the clean-up of some
-        # library would use it up.
+        # Only in the agent's own lines: Python removes a tracer once it has raised, and a library's
+        # clean-up code would use it up.
         if not frame.f_code.co_filename.startswith(NAME_PREFIX):
             return None
         if event == "line" and self._on_stack:
@@ -305,11 +305,11 @@ class CodeGuard:
         return self._again
 
     def pressed(self, frame: FrameType | None) -> None:
-        """Called by the signal handler when the user interrupts.
+        """Handle an interrupt by the user; called by the signal handler.
 
-        Off the stack nothing is raised here. What the code does next is interrupted: its next
-        part before it begins, and an await, which the run's own cancellation ends first as a
-        rule, by the watchdog.
+        Nothing is raised here while the code is off the stack. Its next step is interrupted
+        instead: the next statement before it begins, and an await by the watchdog, unless the
+        run's own cancellation ends it first, as it usually does.
         """
         self.reason = self.reason or "stop"
         self._is_struck = True
@@ -317,7 +317,7 @@ class CodeGuard:
         if self._on_stack:
             self.struck(frame)
 
-    # The code is on the stack of another thread: an asynchronous exception, at the next bytecode.
+    # Code on another thread: an asynchronous exception interrupts it at the next bytecode.
 
     def _call_elsewhere(self, function: Callable[..., T], *arguments: Any) -> T:
         tracer = sys.gettrace()
@@ -341,10 +341,10 @@ class CodeGuard:
                 raise late
 
     def _exception_elsewhere(self) -> type[BaseException]:
-        """The class to raise in the other thread, which makes the instance there.
+        """Return the exception class to raise in the other thread, which instantiates it there.
 
-        That is the one moment at which something of ours runs in that thread: the constructor
-        counts, and from the second time on switches the interruption on every line on.
+        The constructor is the only code of ours that runs in that thread: it counts arrivals, and
+        from the second one on starts interrupting on every line.
         """
         kind = _EXCEPTION[self.reason or "stop"]
         guard = self
@@ -360,8 +360,12 @@ class CodeGuard:
         return Arriving
 
     def _strike(self) -> bool:
-        """Interrupt the code once; whether that has to be done again at once, since a call that
-        blocks kept the interruption from it."""
+        """Interrupt the code once.
+
+        Returns:
+            Whether to strike again at once, because a blocking call kept the exception from
+            arriving.
+        """
         for _ in range(_COLLECTIONS):
             if not (self._on_stack and _is_collecting()):
                 break
@@ -401,7 +405,7 @@ class CodeGuard:
         self._task.cancel()
         self._cancels += 1
         if self._cancels > _PATIENCE + 1 and self._outlasted and not self._outlasted.done():
-            # What the task awaits ignores its own cancellation, so the task never wakes.
+            # The awaited object ignores cancellation, so the task never wakes.
             self._outlasted.set_result(None)
 
     def _ring(self) -> None:
@@ -409,8 +413,11 @@ class CodeGuard:
             self._bell.send(_RING)
 
     def _is_rung(self, seconds: float | None) -> bool:
-        """Whether it rings in that time. A signal that the code does not hear of is sent again: it
-        came while the code began to wait, or to another thread."""
+        """Wait up to ``seconds`` for the bell; return whether it rang.
+
+        A signal that Python doesn't handle in time is sent again: it arrived as the code began a
+        blocking wait, or in another thread.
+        """
         due = float("inf") if seconds is None else time.monotonic() + seconds
         again = float("inf")
         while (left := due - time.monotonic()) > 0:
@@ -452,21 +459,21 @@ class CodeGuard:
             is_missed = False
             began = time.monotonic()
             if rung and self._is_struck:
-                self._is_struck = False  # whoever rang has done it
+                self._is_struck = False  # the caller of _ring has struck already
             else:
                 is_missed = self._strike()
             if is_missed:
-                # In 3.11 a thread that is traced gets on in the gaps only.
+                # In 3.11 a traced thread makes progress in the gaps only.
                 wait = _GAP_S if sys.gettrace() is None else _WINDOW_S
             else:
-                # From when it struck: who waits for the end of the code waits no longer for it.
+                # Counted from the strike's start, so that callers don't wait longer for the end.
                 struck = time.monotonic() - began
                 wait, resend = max(resend - struck, _WINDOW_S), _RESEND_S
 
 
 @types.coroutine
 def _driven(guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Await a coroutine one step at a time, with the guard around each step and none between."""
+    """Await a coroutine step by step: the guard is active in each step, not between them."""
     resume: Callable[[Any], Any] = coroutine.send
     argument: Any = None
     while True:
@@ -477,7 +484,7 @@ def _driven(guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> Generator[
         except BaseException as exc:  # boundary: tool - the cell's code
             if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
                 raise
-            # Struck just after the coroutine had suspended itself: it has not seen it yet.
+            # Struck just after the coroutine suspended itself: throw the exception into it.
             resume, argument = coroutine.throw, exc
             continue
         try:
@@ -490,15 +497,15 @@ def _driven(guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> Generator[
             is_ours = guard.reason not in (None, "cancel")
             if isinstance(exc, asyncio.CancelledError) and is_ours:
                 exc = guard.exception()
-            if guard._cancels > _PATIENCE:  # it goes on awaiting, again and again
+            if guard._cancels > _PATIENCE:  # it keeps awaiting after each cancellation
                 raise exc.with_traceback(_left(coroutine)) from None
             resume, argument = coroutine.throw, exc
 
 
 def _left(coroutine: Any) -> TracebackType | None:
-    """Leave a coroutine where it waits, for good; the traceback of that place.
+    """Abandon a coroutine where it waits; return the traceback of that place.
 
-    It has outlasted its interruptions, and its clean-up when it is forgotten could run for ever.
+    It has outlasted its interruptions. It is never freed, because its clean-up could run for ever.
     """
     _never_forget(coroutine)
     frames = list[FrameType]()
@@ -512,9 +519,10 @@ def _left(coroutine: Any) -> TracebackType | None:
 
 
 class _EndingForks:
-    """Ends a process that the body forked, with the exit code that it would have as a program.
+    """Exits a process that the body forked, with the exit code that it would have as a program.
 
-    A class, since a generator would set the traceback of the exception, which its class may hide.
+    A class, since a generator-based context manager sets ``__traceback__`` on the exception, which
+    a user's exception class may override.
     """
 
     def __enter__(self) -> None:
@@ -527,7 +535,7 @@ class _EndingForks:
 
 
 class _Turn:
-    """One ``stop_on_sigint`` that is open."""
+    """An open ``stop_on_sigint`` context."""
 
     def __init__(self, cancellation: CancellationRequest) -> None:
         self.cancellation = cancellation
@@ -538,13 +546,13 @@ class _Turn:
             self.loop = None
 
     def wake(self) -> None:
-        """Make the selector return, so that what became ready in the handler runs now."""
+        """Wake the event loop's selector, so that callbacks made ready in the handler run now."""
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(lambda: None)
 
 
 class _Sigint:
-    """The handler and what it needs to know. One per process, used in the main thread only."""
+    """The SIGINT handler and its state. One per process, used in the main thread only."""
 
     def __init__(self) -> None:
         self.guards: list[CodeGuard] = []
@@ -553,11 +561,11 @@ class _Sigint:
         self.turns: list[_Turn] = []
         self._bell: socket.socket | None = None
         self.displaced: Any = signal.default_int_handler
-        # One bound method, for comparisons by identity.
+        # Stored, since each access would make a new bound method: it is compared by identity.
         self.handler: Callable[[int, FrameType | None], None] = self._handle
 
     def take_over(self) -> Any:
-        """Install the handler; what it displaced, or ``None`` when it was in force already."""
+        """Install the handler; return the previous one, ``None`` if ours was installed already."""
         current = signal.getsignal(signal.SIGINT)
         if current is self.handler or current is None:
             return None
@@ -567,13 +575,19 @@ class _Sigint:
         return current
 
     def give_back(self, displaced: Any) -> None:
-        """Undo a ``take_over``, unless someone else has installed theirs since."""
+        """Undo a ``take_over``, unless other code has installed a handler since."""
         if displaced is not None and signal.getsignal(signal.SIGINT) is self.handler:
             signal.signal(signal.SIGINT, displaced)
 
     def listen(self, bell: socket.socket | None) -> bool:
-        """Have signals ring ``bell`` as they arrive, unless somebody else hears of them; ``None``
-        ends that. Whether they do now."""
+        """Ring ``bell`` when a signal arrives, unless other code owns the wakeup descriptor.
+
+        Args:
+            bell: the socket to ring; ``None`` to stop.
+
+        Returns:
+            Whether signals ring it now.
+        """
         theirs = self._bell.fileno() if self._bell is not None else -1
         ours = bell.fileno() if bell is not None else -1
         before = signal.set_wakeup_fd(ours, warn_on_full_buffer=False)
@@ -603,8 +617,8 @@ class _Sigint:
             self._pass_on(signum, frame)
 
     def _pass_on(self, signum: int, frame: FrameType | None) -> None:
-        # To whom it would have gone without us. In a terminal that is KeyboardInterrupt; a
-        # kernel has a gentler one there, and an exception out of its idle selector ends it.
+        # Call the handler that ours displaced. A terminal's raises KeyboardInterrupt; a kernel has
+        # a gentler one, since an exception out of its idle selector would end the kernel.
         if self.displaced is signal.SIG_DFL:
             signal.default_int_handler(signum, frame)
         elif callable(self.displaced):
@@ -617,7 +631,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def stop_running_code() -> bool:
-    """Stop agent code on the main thread, asked for in another one; whether there was any.
+    """Stop agent code on the main thread, from another thread; return whether there was any.
 
     For a click that a subshell handles while the code blocks the event loop.
     """
@@ -631,10 +645,10 @@ def stop_running_code() -> bool:
 def stop_on_sigint(cancellation: CancellationRequest) -> Iterator[None]:
     """Make an interrupt stop a whole turn.
 
-    The first sets ``cancellation``, wakes the event loop, and raises ``KeyboardInterrupt`` into
-    agent code that is on the stack. The third goes also to the handler that was there before.
-    Afterwards that handler is back. Off the main thread, where no handler can be installed, it
-    does nothing.
+    The first interrupt sets ``cancellation``, wakes the event loop, and raises
+    ``KeyboardInterrupt`` into agent code on the stack. From the third on, interrupts also go to
+    the previous handler, which is restored afterwards. Off the main thread, where no handler can
+    be installed, it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -645,8 +659,8 @@ def stop_on_sigint(cancellation: CancellationRequest) -> Iterator[None]:
     ticker: asyncio.TimerHandle | None = None
 
     def reassert() -> None:
-        # A kernel puts its own handler back after the message in which a turn began, and that
-        # one ignores interrupts. Any other handler belongs to someone who is at work now.
+        # After the message in which a turn began, a kernel restores its own handler, which ignores
+        # interrupts. Any other handler belongs to code that is running now: leave it.
         nonlocal ticker
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, _sigint.handler)

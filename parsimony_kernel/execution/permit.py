@@ -1,4 +1,4 @@
-"""What code of a run may do outside the notebook, as its gate says."""
+"""Permits: the side effects that the approval gate allows an action's code."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,24 +13,25 @@ Lines = frozenset[int]
 
 @dataclass
 class Permit:
-    """What one action may reach.
+    """The side effects that one action may have, and those that it had.
 
     Args:
-        workspace: what may be written to.
-        allows: whether a reach may happen; with the lines of the cell that are on the stack.
-        sha: gives the hash of the action with a reach that it is held for.
-        approved: the hash that a person has allowed, if one has.
-        keep: keeps what a file of the workspace holds, before it is written to; whether it could.
-        is_dry: nothing may change: of what is allowed only that which reads is.
-        of: whose code it is, where that is not the action's own: part of what is asked.
-        made: the paths that this run has made so far.
-        leaving: puts on record that a statement is about to reach something, and whether it only
-            reads; gives the key of an earlier attempt whose end nobody knows, or nothing.
-        ended: the statement has ended, and with it what it reached.
-        left: what has happened so far of what it reaches.
-        open_end: the key of that earlier attempt, where the code was stopped for it.
-        held: what the code was stopped before; ``why_not`` says why it cannot go on from there,
-            where it cannot.
+        workspace: the folder that the code may write to.
+        allows: returns whether a side effect is allowed, given the cell's lines on the stack.
+        sha: returns the hash of the action together with the side effect that it is held for.
+        approved: the hash that a person approved, if any.
+        keep: saves the contents of a workspace file before it is overwritten; returns whether it
+            could.
+        is_dry: dry run: nothing may change, so only allowed reads happen.
+        of: the owner of the code when it is not the action's own; shown in the approval question.
+        made: the paths that this run has created so far.
+        leaving: records a statement's side effect before it happens (write-ahead), and whether it
+            only reads; returns the key of an earlier attempt whose outcome is unknown, or "".
+        ended: records that the statement ended, and its side effects with it.
+        left: the side effects that have happened so far.
+        open_end: the key of that earlier attempt, when the code was stopped because of it.
+        held: the side effect that the code was stopped before.
+        why_not: why the code can't resume from there; empty when it can.
     """
 
     workspace: Path
@@ -53,13 +54,13 @@ _permit: ContextVar[Permit | None] = ContextVar("parsimony_permit", default=None
 
 
 def current_permit() -> Permit | None:
-    """The permit under which code runs now; ``None`` where nobody asks."""
+    """Return the permit of the running code; ``None`` when nothing needs approval."""
     return _permit.get()
 
 
 @contextmanager
 def permitting(permit: Permit | None) -> Iterator[None]:
-    """Run the code of the body under ``permit``."""
+    """Run the body's code under ``permit``."""
     token = _permit.set(permit)
     try:
         yield

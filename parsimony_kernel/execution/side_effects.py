@@ -1,10 +1,11 @@
-"""What an audit event reaches outside the notebook, if anything: the rules of approval as data.
+"""Classify audit events by their side effect outside the notebook; the rules are data.
 
-``events.toml`` says what each event does to which of its arguments; ``Judge`` decides by that and
-by the stack that raises the event. It is a seat belt, not a sandbox: code that goes round Python's
-own functions, with ctypes or in a subinterpreter, is not seen.
+``events.toml`` lists what each audit event does to which of its arguments; ``Judge`` decides from
+that and from the call stack of the event. It is a seat belt, not a sandbox: code that bypasses
+Python's own functions, with ctypes or in a subinterpreter, is not seen.
 
-Workers and remote kernels install it first of all, so only the standard library is imported.
+Workers and remote kernels install this before anything else, so it imports only the standard
+library.
 """
 
 import functools
@@ -31,7 +32,7 @@ from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
 
-# What an event reaches: the kind, and what it names.
+# A side effect: its kind, and the path, host, program or name that it concerns.
 Target = tuple[ReachKind, str]
 
 _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
@@ -47,7 +48,7 @@ _STANDARD = tuple(
 )
 _INSTALLED = ("site-packages", "dist-packages")
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
-# What the modules of cells are called, in workers too.
+# The module names of cells, in workers too.
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
@@ -55,12 +56,12 @@ _MOST_TEXTS = 200
 
 @dataclass(frozen=True)
 class Caller:
-    """Who raises an event.
+    """The origin of an audit event on the call stack.
 
     Args:
-        is_own: nearest, behind Python's own modules, is code of the notebook or its workspace.
+        is_own: the nearest caller outside the standard library is notebook or workspace code.
         is_importing: a library is being imported.
-        modules: the packages between the event and the notebook's code, Python's among them.
+        modules: the packages between the event and the notebook's code, standard library included.
         lines: the lines of the cell that are on the stack.
     """
 
@@ -76,21 +77,21 @@ def _is_installed(path: str) -> bool:
 
 @functools.lru_cache(maxsize=4_096)
 def _is_standard(name: str) -> bool:
-    """Whether a file is Python's own."""
+    """Whether a file belongs to the standard library."""
     return name.startswith(("<", *_STANDARD)) and not any(each in name for each in _INSTALLED)
 
 
 @dataclass
 class Judge:
-    """Says of audit events what they reach.
+    """Classifies audit events by their side effect.
 
     Args:
-        workspace: what may be written to; its modules count as code of the notebook.
-        said: gives the texts that the code and the variables that it uses hold.
-        made: the paths that the notebook's code has made, added to.
-        keep: keeps what a file of the workspace holds; whether it could.
-        filename: that of the running cell.
-        is_dry: nothing in the workspace may change either.
+        workspace: the folder that code may write to; its modules count as notebook code.
+        said: returns the strings in the code and in the variables that it reads.
+        made: the paths that notebook code has created; new ones are added.
+        keep: saves the contents of a workspace file; returns whether it could.
+        filename: the file name of the running cell.
+        is_dry: dry run: the workspace may not change either.
     """
 
     workspace: Path
@@ -102,11 +103,11 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._workspace = os.path.realpath(self.workspace)
-        # The file that was opened for reading last, which what is unpickled comes from.
+        # The file opened for reading last: the assumed source of the next unpickling.
         self._opened = ""
 
     def caller(self) -> Caller:
-        """Find who raises the event that is being heard."""
+        """Walk the stack to find the caller of the current audit event."""
         filename, workspace = self.filename, str(self.workspace)
         frame: FrameType | None = sys._getframe(1)
         modules, lines = set[str](), set[int]()
@@ -125,7 +126,7 @@ class Judge:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
                 is_importing = is_importing or nearest is not True
-            # IPython puts a function of its own in the place of ``open``.
+            # IPython replaces ``open`` by a function of its own.
             elif (
                 nearest is not True
                 and not name.startswith(_OURS)
@@ -139,7 +140,7 @@ class Judge:
         return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
 
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
-        """What one of ``EVENTS`` reaches; ``None`` for nothing."""
+        """Return the side effect of one of ``EVENTS``; ``None`` when there is none."""
         does, *at = EVENTS[event]
         match does:
             case "open":
@@ -172,11 +173,11 @@ class Judge:
         return _host(arguments[at[0]])
 
     def writing(self, place: Any, by: Caller) -> Target | None:
-        """What writing to a file reaches."""
+        """Return the side effect of writing to a file; ``None`` when it needs no approval."""
         return self._writing(_path_of(place), by)
 
     def _found(self, kind: ReachKind, path: str) -> Target:
-        """A path as a person knows it: below the workspace, else below the home."""
+        """Build a target with a readable path: relative to the workspace, else to ``~``."""
         if _is_below(path, self._workspace):
             return kind, os.path.relpath(path, self._workspace)
         home = _home()
@@ -192,7 +193,7 @@ class Judge:
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
         is_known = _is_within(path, self._workspace) or _is_installed(path)
-        # ``%run`` and its like, but not what reloads modules.
+        # ``%run`` and similar magics, but not autoreload.
         is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
         if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
             return self._found(ReachKind.dynamic_code, path)
@@ -259,8 +260,10 @@ class Judge:
         return self._found(ReachKind.unpickling, path)
 
     def _is_free(self, path: str, by: Caller) -> bool:
-        """Whether anybody may write there: temporary files, and what libraries keep for
-        themselves. The narrowest of the folders decides."""
+        """Whether writing there needs no approval: temporary files, and libraries' own files.
+
+        Of nested folders, the innermost decides.
+        """
         if path.startswith("/dev/") or path == os.devnull:
             return True
         around = [each for each in (*_temporary(), self._workspace) if _is_within(path, each)]
@@ -273,7 +276,7 @@ class Judge:
         return any(each.endswith(Path(path).name) for each in self.said())
 
     def _is_said(self, path: str) -> bool:
-        """Whether the code itself names the file, or a folder above it that is not a home."""
+        """Whether the code names the file, or a folder above it other than the home folder."""
         for each in self.said():
             if len(each) > 2 and os.sep in each:
                 named = os.path.realpath(Path(each).expanduser())
@@ -294,7 +297,7 @@ def _starting(words: list[str], by: Caller) -> Target | None:
 
 
 def _command(program: Any, arguments: Any) -> list[str]:
-    """The words of a command: its arguments, or the program alone."""
+    """Return the words of a command: its arguments, or the program alone."""
     if isinstance(arguments, str | bytes | os.PathLike):
         arguments = [arguments]
     words = list(arguments or ()) or [program]
@@ -311,14 +314,14 @@ def _killing(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | Non
 
 def _connecting(event: str, link: Any, address: Any) -> Target | None:
     connects = event == "socket.connect"
-    # Connecting a socket of datagrams sends nothing.
+    # Connecting a datagram socket sends nothing.
     is_idle = connects and getattr(link, "type", None) == socket.SOCK_DGRAM
     family = getattr(link, "family", socket.AF_INET)
     if is_idle or not isinstance(address, tuple):
         return None
     if family not in (socket.AF_INET, socket.AF_INET6):
         return None
-    # Whoever speaks to the Jupyter server can do all that its user can.
+    # A client of the Jupyter server can do anything that its user can.
     if connects and is_local(str(address[0])) and address[1] in _server_ports():
         return ReachKind.network, f"the Jupyter server on port {address[1]}"
     return _host(address[0])
@@ -333,7 +336,7 @@ def _host(host: Any) -> Target | None:
 
 
 def _server_ports() -> set[int]:
-    """The ports of this user's Jupyter servers, as they put them on record."""
+    """Return the ports of this user's Jupyter servers, from their runtime files."""
     from jupyter_core.paths import jupyter_runtime_dir  # deferred: most code connects to nothing
 
     ports = set[int]()
@@ -354,25 +357,32 @@ def is_local(host: str) -> bool:
 
 
 def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that a host is given as; ``None`` where it is a name."""
+    """Parse a host as an IP address; ``None`` when it is a name."""
     with suppress(ValueError):
         return ipaddress.ip_address(host.partition("%")[0])
     return None
 
 
 def host_of(url: str) -> str:
-    """The host of an address on the web; empty where it is none."""
+    """Return the host of a URL; empty when it is not a URL."""
     found = re.match(r"(?:https?|ftp|wss?)://(?:[^/@]*@)?(\[[^\]]+\]|[^/:?#]+)", url)
     return found[1] if found else ""
 
 
 def _path_at(arguments: tuple[Any, ...], place: int, descriptor: int) -> str | None:
-    """The path in an event's arguments, below the folder that is open as ``descriptor``."""
+    """Resolve the path in an event's arguments, relative to the folder open as a descriptor.
+
+    ``place`` and ``descriptor`` are indices into ``arguments``; a negative ``descriptor`` means
+    that the event has none.
+    """
     return _path_of(arguments[place], None if descriptor < 0 else arguments[descriptor])
 
 
 def _path_of(place: Any, descriptor: Any = None) -> str | None:
-    """The absolute path of a place, links of its folder followed; ``None`` where it is open."""
+    """Resolve a path, following links in its folder but not in its last part.
+
+    ``None`` when it is no path, such as an open descriptor.
+    """
     if not isinstance(place, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(place)
@@ -382,8 +392,8 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
         try:
             name = str(Path(f"/proc/self/fd/{descriptor}").readlink() / name)
         except OSError:
-            return None  # whoever opened the folder has been asked
-    path = Path(os.path.abspath(name))  # noqa: PTH100  (a link is not followed itself)
+            return None  # opening the folder has been checked already
+    path = Path(os.path.abspath(name))  # noqa: PTH100  (the last part may be a link: don't follow it)
     return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
@@ -410,7 +420,7 @@ def _home() -> str:
 
 
 def _is_kept_by_libraries(path: str) -> bool:
-    """Whether a path lies in a folder of a home where programs keep what they need."""
+    """Whether a path lies in a cache or settings folder, where libraries keep their own files."""
     home = _home()
     if not _is_below(path, home):
         variables = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "IPYTHONDIR")
@@ -421,7 +431,7 @@ def _is_kept_by_libraries(path: str) -> bool:
 
 
 class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
-    """``os.environ`` while code of a run is judged: reading a variable is an event."""
+    """``os.environ`` during a checked run: reading a variable raises an audit event."""
 
     def __getitem__(self, key: Any) -> Any:
         sys.audit("parsimony.environment", key)
@@ -429,7 +439,7 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
 
 
 def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
-    """The texts and paths that ``names`` hold, themselves or in a plain container."""
+    """Yield the strings and paths that the variables ``names`` hold, directly or in a container."""
     for value in map(namespace.get, names):
         several: Iterable[Any] = (value,)
         if type(value) is dict:

@@ -1,8 +1,8 @@
-"""Tasks that code starts: one that leaves with ``SystemExit`` does not take the process along.
+"""Keep ``SystemExit`` in a task of the code from ending the process.
 
-asyncio hands a ``SystemExit`` that leaves a task to whoever runs the event loop, which in a kernel
-is the kernel. A loop's factory is set once and stays, because a task may outlive the cell that
-started it and start more; whether a task is of code, its context says.
+asyncio passes a ``SystemExit`` that leaves a task on to the runner of the event loop, which in a
+kernel is the kernel itself. The task factory is installed once per loop and stays, because a task
+may outlive its cell and start more tasks; a context variable marks the tasks of code.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ _inside: ContextVar[bool] = ContextVar("parsimony_inside_code", default=False)
 
 
 class TaskExit(Exception):
-    """A task called ``sys.exit``; that ended the task, and nothing else."""
+    """A task called ``sys.exit``, which ended this task only."""
 
 
 @contextmanager
 def staying(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """The tasks that are made in the body stay, and so do those that they make, however late.
+    """Contain ``SystemExit`` in tasks created in the body, and in the tasks that those create.
 
-    Tasks of anybody else on the same loop are made as they always were.
+    Other tasks on the same loop are created as before.
     """
     factory: Any = loop.get_task_factory()
     if not isinstance(factory, _Factory):
@@ -38,7 +38,7 @@ def staying(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Factory:
-    """Makes tasks as ``before`` does, of code's coroutines such that stay."""
+    """A task factory that wraps ``before`` and contains ``SystemExit`` in tasks of code."""
 
     before: Callable[..., Any] | None
 
@@ -52,7 +52,7 @@ class _Factory:
         if not (_inside.get() and inspect.iscoroutine(coroutine)):
             return make(loop, coroutine, **given)
         task = make(loop, _staying(coroutine), **given)
-        # One that is cancelled before it begins would never reach it.
+        # A task cancelled before it begins would never run, and so never close, the coroutine.
         task.add_done_callback(lambda _: coroutine.close())
         return task
 
@@ -62,11 +62,11 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> "asy
 
 
 async def _staying(inner: Coroutine[Any, Any, Any]) -> Any:
-    """What ``inner`` gives, with ``TaskExit`` in place of ``SystemExit``."""
+    """Await ``inner``; raise ``TaskExit`` in place of ``SystemExit``."""
     _inside.set(True)  # the context may be one that code has made anew
     try:
         return await inner
     except SystemExit as exc:
-        # Anything else may have a repr that raises, out of the task and into the loop.
+        # Any other exit code may have a repr that raises, out of the task and into the loop.
         code = f" with {exc.code!r}"[:200] if type(exc.code) in (int, str) else ""
         raise TaskExit(f"sys.exit ended this task{code}; the kernel goes on") from exc

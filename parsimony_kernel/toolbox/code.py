@@ -62,8 +62,8 @@ def code_tools(
 
     @tool(
         description=(
-            "Try Python that leaves nothing behind: what it binds or changes is undone, and it stops "
-            "before it writes a file."
+            "Try Python that leaves nothing behind: what it binds or changes is undone, and it "
+            "stops before it writes a file."
         ),
         tool_type="code",
         timeout_s=timeout_s + _MARGIN_S,

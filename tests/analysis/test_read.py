@@ -81,7 +81,7 @@ def test_deletes() -> None:
     assert read("del a, b[0]").deletes == {"a"}
 
 
-def test_literals_leave_out_what_is_only_written_to() -> None:
+def test_literals_exclude_written_files() -> None:
     code = "df = pd.read_csv('in.csv')\ndf.to_csv('out.csv')\nopen('log', 'w')\nopen('notes')"
     assert [*read(code).literals] == ["in.csv", "notes"]
 
@@ -109,7 +109,7 @@ def test_nonsense_has_no_names(code: str) -> None:
         ("def f(a):\n    b = a\n    b.append(1)", set()),
     ],
 )
-def test_changes_in_place_by_other_ways(code: str, mutated: set[str]) -> None:
+def test_indirect_mutations(code: str, mutated: set[str]) -> None:
     assert read(code).mutated - {"np", "random"} == mutated
 
 
@@ -123,7 +123,7 @@ def test_changes_in_place_by_other_ways(code: str, mutated: set[str]) -> None:
         ("new = df.copy()\nnew['x'] = 1", set()),
     ],
 )
-def test_parts_that_are_changed_by_another_name(code: str, reached: set[str]) -> None:
+def test_parts_mutated_through_alias(code: str, reached: set[str]) -> None:
     assert read(code).reached == reached
 
 
@@ -146,22 +146,22 @@ def test_parts_that_are_changed_by_another_name(code: str, reached: set[str]) ->
         ("def f():\n    return locals()", {"f"}, False),
     ],
 )
-def test_code_that_runs_code(code: str, writes: set[str], opaque: bool) -> None:
+def test_exec_and_eval_are_flagged(code: str, writes: set[str], opaque: bool) -> None:
     assert read(code).writes == writes
     assert read(code).opaque is opaque
 
 
-def test_imports_say_what_they_bind() -> None:
+def test_imports_list_their_bindings() -> None:
     names = read("import a.b\nimport c.d as e\nfrom f import g as h\nx = 1")
     assert names.modules.keys() & names.writes == {"a", "e", "h"}
     assert names.modules == {"a": "a.b", "e": "c.d", "h": "f:g"}
 
 
-def test_names_in_the_text_of_a_query_are_read() -> None:
+def test_query_text_names_are_read() -> None:
     assert "low" in read("big = df.query('v > @low')").reads
 
 
-def test_statements_are_told_one_by_one() -> None:
+def test_statements_are_reported_separately() -> None:
     code = "import m\n@deco\ndef f():\n    return k\nx = f(); y = x\nx['a'] = y"
     told = read(code).statements
     assert [each.source for each in told] == [
@@ -177,11 +177,11 @@ def test_statements_are_told_one_by_one() -> None:
     assert told[4].mutated == {"x"}
 
 
-def test_no_method_both_changes_its_object_and_leaves_it() -> None:
+def test_no_method_both_mutates_and_does_not() -> None:
     assert MUTATES_RECEIVER.isdisjoint(PURE_METHODS)
 
 
-def test_what_is_taken_out_of_a_sum_of_lists_reaches_those() -> None:
+def test_element_of_concatenated_lists_reaches_both() -> None:
     for code in (
         "w = a + b\nw[0].append(1)",
         "w += b\nw[0].append(1)",
@@ -190,7 +190,7 @@ def test_what_is_taken_out_of_a_sum_of_lists_reaches_those() -> None:
         assert "b" in read(code).reached, code
 
 
-def test_a_name_that_is_bound_to_itself_still_has_its_object() -> None:
+def test_self_assignment_keeps_object() -> None:
     assert "x" in read("x = x\nx.append(1)\nx = []").stale
 
 
@@ -228,7 +228,7 @@ def test_names_in_queries_and_commands(code: str, reads: set[str], writes: set[s
         ("alt.table(df); df.register(1)", "", "", ""),
     ],
 )
-def test_tables_of_a_database_are_names_beside_those_of_variables(
+def test_database_tables_coexist_with_variables(
     code: str, reads: str, made: str, changed: str
 ) -> None:
     def tables(names: Iterable[str]) -> str:
@@ -240,13 +240,13 @@ def test_tables_of_a_database_are_names_beside_those_of_variables(
     assert cell.error is None
 
 
-def test_the_files_that_a_query_reads_are_among_its_literals() -> None:
+def test_files_in_queries_are_literals() -> None:
     cell = read("con.sql(\"COPY (SELECT * FROM 'in.parquet' WHERE k = 'x') TO 'out.csv'\")")
     assert {"in.parquet", "x"} <= set(cell.literals)
     assert "out.csv" not in cell.literals
 
 
-def test_each_name_of_a_pair_is_made_from_its_own_value() -> None:
+def test_tuple_targets_match_their_values() -> None:
     (pair,) = read("a, b = x + 2, y + 3").statements
     assert pair.inputs_of("a") == {"x"}
     assert pair.inputs_of("b") == {"y"}
@@ -254,7 +254,7 @@ def test_each_name_of_a_pair_is_made_from_its_own_value() -> None:
     assert other.inputs_of("a") == {"lock", "x", "y"}
 
 
-def test_a_statement_reads_what_another_one_of_the_cell_binds() -> None:
+def test_statement_reads_binding_of_another() -> None:
     cell = read("x = 1\ny = x + z")
     assert cell.reads == {"z"}
     assert [each.reads for each in cell.statements] == [set(), {"x", "z"}]
@@ -297,6 +297,6 @@ def test_calls_have_resolved_origins(
         ("b = 1\nshow(b)", None),
     ],
 )
-def test_arguments_stand_for_what_the_text_says(code: str, value: object) -> None:
+def test_arguments_are_resolved_from_text(code: str, value: object) -> None:
     (call,) = (each for each in read(code).calls if each.name == "show")
     assert call.args == (value,)

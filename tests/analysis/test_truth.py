@@ -166,7 +166,7 @@ def statements(draw: st.DrawFn) -> str:
 
 @settings(max_examples=200)
 @given(st.lists(st.lists(statements(), min_size=1, max_size=4).map("\n".join), max_size=5))
-def test_generated_programs_do_no_more_than_is_said(cells: list[str]) -> None:
+def test_generated_programs_do_no_more_than_stated(cells: list[str]) -> None:
     names, earlier = Recording(), list[Statement]()
     for code in (*BEGINNING, *cells):
         cell = read(code)
@@ -185,7 +185,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("notebooks")
-def test_cells_of_the_notebooks_do_no_more_than_is_said(path: Path) -> None:
+def test_notebook_cells_do_no_more_than_stated(path: Path) -> None:
     names, earlier = Recording(), list[Statement]()
     names["get_ipython"] = None  # requests to the agent are left out
     for each in json.loads(path.read_text())["cells"]:

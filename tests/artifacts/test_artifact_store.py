@@ -38,7 +38,7 @@ def _log_lines(store: ArtifactStore) -> int:
     return len((_folder(store) / "datasets" / "df" / "log.jsonl").read_text().splitlines())
 
 
-def test_a_snapshot_lies_where_its_ids_say_and_reads_back(tmp_path: Path) -> None:
+def test_snapshot_is_stored_by_id_and_reads_back(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     entry, reused = store.publish(_entry(b"one"), b"one")
     assert reused is False
@@ -48,14 +48,14 @@ def test_a_snapshot_lies_where_its_ids_say_and_reads_back(tmp_path: Path) -> Non
     assert store.latest("dataset", "df") == entry
 
 
-def test_nothing_is_created_before_something_is_published(tmp_path: Path) -> None:
+def test_nothing_is_created_before_publishing(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     assert store.list() == ()
     assert store.latest("dataset", "df") is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_same_content_again_appends_nothing(tmp_path: Path) -> None:
+def test_same_content_appends_nothing(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     first, _ = store.publish(_entry(b"one", published_at="1"), b"one")
     again, reused = store.publish(_entry(b"one", published_at="2"), b"one")
@@ -64,7 +64,7 @@ def test_the_same_content_again_appends_nothing(tmp_path: Path) -> None:
     assert _log_lines(store) == 1
 
 
-def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_path: Path) -> None:
+def test_new_title_appends_line_for_same_snapshot(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     first, _ = store.publish(_entry(b"one"), b"one")
     renamed, reused = store.publish(_entry(b"one", title="Better"), b"one")
@@ -74,7 +74,7 @@ def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_
 
 
 @pytest.mark.parametrize("kind", sorted(SNAPSHOT_KINDS))
-def test_every_kind_is_published_listed_found_and_read_alike(tmp_path: Path, kind: str) -> None:
+def test_every_kind_is_published_listed_and_read(tmp_path: Path, kind: str) -> None:
     store = ArtifactStore(tmp_path)
     data = b"x = 1"
     entry, _ = store.publish(_entry(data, kind=kind, logical_id="thing", title="A thing"), data)
@@ -85,7 +85,7 @@ def test_every_kind_is_published_listed_found_and_read_alike(tmp_path: Path, kin
         assert store.find(words) == entry
 
 
-def test_the_bytes_of_an_object_lie_in_the_pool_once_and_its_log_where_all_logs_are(
+def test_object_bytes_are_pooled_once(
     tmp_path: Path,
 ) -> None:
     store = ArtifactStore(tmp_path)
@@ -104,7 +104,7 @@ def test_the_bytes_of_an_object_lie_in_the_pool_once_and_its_log_where_all_logs_
     assert [entry.logical_id for entry in store.list()] == ["one", "two"]
 
 
-def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
+def test_republished_first_version_is_latest(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     for data in (b"v1", b"v2", b"v1"):
         store.publish(_entry(data), data)
@@ -115,7 +115,7 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 2
 
 
-def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
+def test_corrupt_snapshot_is_refused_and_repaired_by_publishing(
     tmp_path: Path,
 ) -> None:
     store = ArtifactStore(tmp_path)
@@ -127,7 +127,7 @@ def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
     assert store.read(entry.ref) == b"one"
 
 
-def test_a_missing_snapshot_is_said_and_publishing_again_restores_it(tmp_path: Path) -> None:
+def test_missing_snapshot_is_reported_and_restored_by_publishing(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     entry, _ = store.publish(_entry(b"one"), b"one")
     (tmp_path / entry.path).unlink()
@@ -137,7 +137,7 @@ def test_a_missing_snapshot_is_said_and_publishing_again_restores_it(tmp_path: P
     assert store.read(entry.ref) == b"one"
 
 
-def test_a_notebook_snapshot_may_differ_in_trailing_white_space(tmp_path: Path) -> None:
+def test_notebook_snapshot_may_differ_in_trailing_whitespace(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     entry = LogEntry(kind="notebook", logical_id="foo", content_sha="")
     ref = store.publish(entry, b"x = 1\n")[0].ref
@@ -159,7 +159,7 @@ def test_a_torn_or_foreign_line_is_left_out(tmp_path: Path) -> None:
     assert store.latest("dataset", "df") == second
 
 
-def test_a_line_that_names_a_path_outside_is_left_out(tmp_path: Path) -> None:
+def test_line_naming_outside_path_is_skipped(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"one"), b"one")
     log = _folder(store) / "datasets" / "df" / "log.jsonl"
@@ -169,7 +169,7 @@ def test_a_line_that_names_a_path_outside_is_left_out(tmp_path: Path) -> None:
     assert store.history("dataset", "df") == ()
 
 
-def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: Path) -> None:
+def test_list_shows_newest_in_publication_order(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"b1", logical_id="b", published_at="2026-01-01"), b"b1")
     store.publish(_entry(b"a1", logical_id="a", published_at="2026-01-02"), b"a1")
@@ -177,7 +177,7 @@ def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: P
     assert [(e.logical_id, e.run_id) for e in store.list()] == [("a", "a1"), ("b", "b2")]
 
 
-def test_git_is_told_to_leave_the_journal_and_the_keys_alone(tmp_path: Path) -> None:
+def test_git_ignores_journal_and_keys(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"one"), b"one")
     ignored = _folder(store) / ".gitignore"
@@ -187,13 +187,13 @@ def test_git_is_told_to_leave_the_journal_and_the_keys_alone(tmp_path: Path) -> 
     assert ignored.read_text() == "mine\n"
 
 
-def test_a_digest_that_is_not_that_of_the_data_is_a_bug_of_the_caller(tmp_path: Path) -> None:
+def test_wrong_digest_is_a_callers_bug(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not that of the data"):
         ArtifactStore(tmp_path).publish(_entry(b"one"), b"two")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_of_a_sibling_is_refused_in_any_spelling(tmp_path: Path) -> None:
+def test_sibling_name_is_refused_in_any_spelling(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("dataset", "Sales", "a.ipynb")
     store.claim("dataset", "Sales", "a.ipynb")
@@ -202,7 +202,7 @@ def test_a_name_of_a_sibling_is_refused_in_any_spelling(tmp_path: Path) -> None:
         store.claim("dataset", "SALES", "b.ipynb")
 
 
-def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
+def test_unpublished_reference_is_missing(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="missing"):
         ArtifactStore(tmp_path).read(ArtifactRef("chart", "a", "b"))
 
@@ -242,14 +242,14 @@ def _several(store: ArtifactStore) -> dict[str, LogEntry]:
         ("curve", "chart"),
     ],
 )
-def test_an_artifact_is_found_by_what_people_call_it(tmp_path: Path, words: str, name: str) -> None:
+def test_artifact_is_found_by_its_usual_names(tmp_path: Path, words: str, name: str) -> None:
     store = ArtifactStore(tmp_path)
     published = _several(store)
     assert store.find(words) == published[name]
     assert store.find(words, notebook="c.ipynb") == published[name]
 
 
-def test_among_several_the_notebook_s_own_is_found_and_else_all_are_named(tmp_path: Path) -> None:
+def test_own_artifact_wins_else_all_are_listed(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     published = _several(store)
     assert store.find("sales", notebook="a.ipynb") == published["sales"]
@@ -273,9 +273,7 @@ def test_among_several_the_notebook_s_own_is_found_and_else_all_are_named(tmp_pa
         ("", "There is no artifact ''"),
     ],
 )
-def test_what_is_not_there_is_answered_with_what_is_near(
-    tmp_path: Path, words: str, told: str
-) -> None:
+def test_unknown_name_suggests_near_ones(tmp_path: Path, words: str, told: str) -> None:
     store = ArtifactStore(tmp_path)
     _several(store)
     with pytest.raises(UnknownArtifactError, match=told) as caught:
@@ -283,12 +281,12 @@ def test_what_is_not_there_is_answered_with_what_is_near(
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_workspace_says_that_nothing_is_published(tmp_path: Path) -> None:
+def test_empty_workspace_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnknownArtifactError, match="nothing is published in this workspace yet"):
         ArtifactStore(tmp_path).find("sales")
 
 
-def test_a_path_and_a_reference_find_the_very_snapshot_and_a_name_the_newest(
+def test_path_finds_snapshot_and_name_finds_newest(
     tmp_path: Path,
 ) -> None:
     store = ArtifactStore(tmp_path)
@@ -299,7 +297,7 @@ def test_a_path_and_a_reference_find_the_very_snapshot_and_a_name_the_newest(
     assert store.find(reference(first.ref)) == first
 
 
-def test_a_reference_is_read_as_it_was_written() -> None:
+def test_reference_reads_as_written() -> None:
     ref = ArtifactRef("notebook", "a@b c", "ab12")
     assert parse_reference(reference(ref)) == ref
     for text in ("", "chart", "chart/a", "chart@a", "picture/a@b", "chart/@b", "chart/a/b@c"):
@@ -307,7 +305,7 @@ def test_a_reference_is_read_as_it_was_written() -> None:
             parse_reference(text)
 
 
-def test_a_claim_is_told_from_anything_else(tmp_path: Path) -> None:
+def test_claim_is_recognized(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("dataset", "Sales", "a.ipynb")
     (path,) = (_folder(store) / "names").iterdir()
@@ -333,7 +331,7 @@ except LiveNameCollisionError:
 """
 
 
-def test_of_eight_processes_that_publish_one_live_name_one_wins(
+def test_one_of_eight_processes_wins_a_live_name(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     said = race(_PUBLISHER, tmp_path)
@@ -355,7 +353,7 @@ print(ArtifactStore(Path(place)).publish(entry, data)[0].title)
 
 
 @pytest.mark.slow
-def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_every_line(
+def test_eight_processes_publish_one_snapshot_and_all_lines(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     said = race(_SAME, tmp_path)
@@ -373,7 +371,7 @@ def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_e
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
-def test_a_name_in_whose_place_something_else_stands_is_taken_over(
+def test_foreign_entry_in_place_of_a_name_is_replaced(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     store = ArtifactStore(tmp_path)

@@ -62,11 +62,11 @@ HISTOGRAM = CHART.mark_bar().encode(x=alt.X("mpg", bin=True), y="count()")
         (alt.Chart("x.csv").mark_arc(), "pie chart"),
     ],
 )  # fmt: skip
-def test_a_chart_is_told_in_words(chart: Any, told: str) -> None:
+def test_chart_is_described(chart: Any, told: str) -> None:
     assert describe_chart(chart.to_dict()) == told
 
 
-def test_layers_tell_what_they_share_once_each() -> None:
+def test_layers_share_common_parts_once() -> None:
     spec = {
         "encoding": {"x": {"field": "year"}},
         "layer": [
@@ -88,7 +88,7 @@ def test_layers_tell_what_they_share_once_each() -> None:
         ({"layer": [None]}, "chart"),
     ],
 )
-def test_any_specification_can_be_told(spec: dict[str, Any], told: str) -> None:
+def test_any_specification_is_described(spec: dict[str, Any], told: str) -> None:
     assert describe_chart(spec) == told
 
 
@@ -103,5 +103,5 @@ def test_any_specification_can_be_told(spec: dict[str, Any], told: str) -> None:
         ({"title": {"fontSize": 9}}, ""),
     ],
 )
-def test_a_title_is_one_line(spec: dict[str, Any], title: str) -> None:
+def test_title_is_one_line(spec: dict[str, Any], title: str) -> None:
     assert title_of(spec) == title

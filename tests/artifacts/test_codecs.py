@@ -32,7 +32,7 @@ def _columns(value: object, variable: str = "df") -> list[str]:
     return list(_back(value, variable).columns)
 
 
-def test_a_frame_comes_back_as_it_was() -> None:
+def test_frame_round_trips() -> None:
     frame = pd.DataFrame(
         {
             "n": [1, 2, 3],
@@ -49,7 +49,7 @@ def test_a_frame_comes_back_as_it_was() -> None:
     pd.testing.assert_frame_equal(decode_dataset(encode_dataset(frame, "frame")), frame)
 
 
-def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:
+def test_row_numbers_are_dropped_and_index_kept() -> None:
     frame = pd.DataFrame({"x": [1, 2, 3], "g": ["a", "b", "b"]})
     assert _columns(frame) == ["x", "g"]
     assert _columns(frame[frame.x > 1]) == ["x", "g"]
@@ -62,13 +62,13 @@ def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:
     assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["level_0", "index"]
 
 
-def test_headers_of_several_levels_and_numbers_become_names() -> None:
+def test_multilevel_and_numeric_headers_become_names() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "")]))
     assert _columns(frame) == ["a_x", "b"]
     assert _columns(pd.DataFrame([[1, 2]], columns=[2010, 2011])) == ["2010", "2011"]
 
 
-def test_the_value_itself_is_not_touched() -> None:
+def test_value_is_unchanged() -> None:
     frame = pd.DataFrame({1: [1]}, index=pd.Index(["a"]))
     frame.attrs["note"] = object()
     before = frame.copy()
@@ -77,7 +77,7 @@ def test_the_value_itself_is_not_touched() -> None:
     assert "note" in frame.attrs
 
 
-def test_a_column_has_the_name_of_its_variable_and_what_gives_arrow_is_a_dataset() -> None:
+def test_series_is_named_by_variable_and_arrow_is_a_dataset() -> None:
     assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
     assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
 
@@ -88,7 +88,7 @@ def test_the_same_table_made_twice_has_the_same_bytes() -> None:
     assert encode_dataset(one, "df") != encode_dataset(two.iloc[::-1], "df")
 
 
-def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
+def test_table_head_is_short_with_total_size() -> None:
     frame = pd.DataFrame(
         {
             "n": [1, 2, 3],
@@ -109,24 +109,24 @@ def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
     assert whole.rows[1][4] == "[2]"
 
 
-def test_a_time_of_day_is_kept_where_one_value_has_it() -> None:
+def test_time_of_day_is_kept_where_present() -> None:
     frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-01 00:00", "2024-01-01 12:30"])})
     head = table_head(encode_dataset(frame, "frame"))
     assert head.rows == (("2024-01-01 00:00:00",), ("2024-01-01 12:30:00",))
 
 
-def test_the_head_of_an_empty_table_has_its_columns() -> None:
+def test_empty_table_head_has_columns() -> None:
     head = table_head(encode_dataset(pd.DataFrame({"a": pd.Series([], dtype=float)}), "x"))
     assert (head.columns, head.rows, head.row_count) == (("a",), (), 0)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 20], ids=["empty", "short", "magic"])
-def test_what_is_no_parquet_is_said(data: bytes) -> None:
+def test_non_parquet_is_reported(data: bytes) -> None:
     with pytest.raises(CodecError, match="can't be read"):
         table_head(data)
 
 
-def test_a_period_column_is_stored() -> None:
+def test_period_column_is_stored() -> None:
     frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=2, freq="Q"), "v": [1, 2]})
     assert decode_dataset(encode_dataset(frame, "frame")).equals(frame)
 
@@ -145,7 +145,7 @@ def test_a_period_column_is_stored() -> None:
     ],
     ids=["list", "float", "empty", "twice", "twice-as-text", "mixed", "complex", "chart"],
 )
-def test_what_is_no_dataset_is_said_in_one_sentence(value: object, words: str) -> None:
+def test_non_dataset_is_one_sentence(value: object, words: str) -> None:
     with pytest.raises(CodecError, match=words) as caught:
         encode_dataset(value, "df")
     assert "\n" not in str(caught.value)
@@ -159,12 +159,12 @@ def _chart(rows: int = 3, **options: Any) -> alt.Chart:
     return alt.Chart(frame, **options).mark_bar().encode(x="g:N", y=alt.Y("mean(v):Q"))
 
 
-def test_the_same_chart_made_twice_has_the_same_bytes() -> None:
+def test_same_chart_has_same_bytes() -> None:
     one, _ = encode_chart(_chart(), "c")
     assert one == encode_chart(_chart(), "c")[0] != encode_chart(_chart(4), "c")[0]
 
 
-def test_too_many_rows_are_to_be_aggregated_first() -> None:
+def test_too_many_rows_ask_for_aggregation() -> None:
     with pytest.raises(CodecError, match=r"more than 5,000 rows: aggregate first"):
         encode_chart(_chart(6_000), "c")
 
@@ -183,13 +183,13 @@ def test_too_many_rows_are_to_be_aggregated_first() -> None:
     ],
     ids=["frame", "series", "text", "no-such-field", "no-mark"],
 )
-def test_what_is_no_chart_is_said_in_one_sentence(value: object, words: str) -> None:
+def test_non_chart_is_one_sentence(value: object, words: str) -> None:
     with pytest.raises(CodecError, match=words) as caught:
         encode_chart(value, "c")
     assert "\n" not in str(caught.value)
 
 
-def test_a_chart_has_a_picture_and_the_same_one_every_time() -> None:
+def test_chart_picture_is_deterministic() -> None:
     _, spec = encode_chart(_chart(), "c")
     png, reason = render_png(spec)
     assert png is not None
@@ -198,7 +198,7 @@ def test_a_chart_has_a_picture_and_the_same_one_every_time() -> None:
     assert render_png(spec)[0] == png
 
 
-def test_a_chart_has_a_drawing_and_the_same_one_every_time() -> None:
+def test_chart_svg_is_deterministic() -> None:
     _, spec = encode_chart(_chart(), "c")
     svg, reason = render_svg(spec)
     assert svg is not None
@@ -207,7 +207,7 @@ def test_a_chart_has_a_drawing_and_the_same_one_every_time() -> None:
     assert render_svg(spec)[0] == svg
 
 
-def test_a_specification_is_a_chart_and_is_checked() -> None:
+def test_specification_is_validated_as_chart() -> None:
     encoded, spec = encode_chart(_chart().to_dict(), "c")
     assert (encoded, spec) == encode_chart(_chart(), "c")
     with pytest.raises(CodecError, match="'c' is not valid"):
@@ -216,7 +216,7 @@ def test_a_specification_is_a_chart_and_is_checked() -> None:
         encode_chart({"mark": "bar"}, "c")
 
 
-def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:
+def test_missing_picture_has_reason_and_nothing_is_fetched() -> None:
     chart = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
     png, reason = render_png(encode_chart(chart, "c")[1])
     assert png is None
@@ -224,7 +224,7 @@ def test_no_picture_is_a_reason_and_nothing_is_fetched() -> None:
     assert "\n" not in reason
 
 
-def test_types_are_named_by_their_package() -> None:
+def test_types_are_named_by_package() -> None:
     assert type_name(pd.DataFrame()) == "pandas.DataFrame"
     assert type_name([]) == "list"
 
@@ -246,7 +246,7 @@ for odd in ("a\\x00b", "\\x1bred", "\\ud800x", "\\ufffe"):
 """
 
 
-def test_what_no_picture_can_hold_is_replaced_and_never_ends_the_process() -> None:
+def test_unencodable_text_is_replaced_in_picture() -> None:
     """At such a character the renderer aborts, so it is asked in a process of its own."""
     done = subprocess.run([sys.executable, "-c", _DRAW_ODD], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ def _publish(publisher: Publisher, notebook: str, frame: pd.DataFrame = FRAME) -
     )
 
 
-def test_a_sibling_is_refused_until_it_has_read_what_is_there(tmp_path: Path) -> None:
+def test_sibling_is_refused_until_it_read_the_content(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
     first = mine.publish("notebook", "x = 1", title="clean", run_id="r")
     with pytest.raises(LiveNameCollisionError, match="read that notebook first") as refused:
@@ -55,7 +55,7 @@ def test_a_sibling_is_refused_until_it_has_read_what_is_there(tmp_path: Path) ->
         mine.publish("notebook", "x = 3", title="clean", run_id="r")
 
 
-def test_to_have_read_another_name_or_another_kind_is_not_enough(tmp_path: Path) -> None:
+def test_reading_another_name_or_kind_is_not_enough(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
     mine.publish("report", "Words.", title="Clean", run_id="r")
     for seen in ({("report", "cleaner")}, {("notebook", "clean")}):
@@ -72,7 +72,7 @@ def test_a_sibling_s_name_in_another_case_or_width_is_the_sibling_s_name(tmp_pat
             other.publish("notebook", "x = 2", title=name, run_id="r")
 
 
-def test_a_refused_write_leaves_no_snapshot_and_no_page(tmp_path: Path) -> None:
+def test_refused_write_leaves_no_snapshot_or_page(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
     mine.publish("report", "Mine.", title="Title", run_id="r")
     page = (tmp_path / "reports" / "title.html").read_bytes()
@@ -83,7 +83,7 @@ def test_a_refused_write_leaves_no_snapshot_and_no_page(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in (tmp_path / "reports").iterdir()] == [page]
 
 
-def test_a_renamed_notebook_starts_afresh_and_what_it_published_stays(tmp_path: Path) -> None:
+def test_renamed_notebook_starts_fresh_and_published_work_stays(tmp_path: Path) -> None:
     before = _publish(_publisher(tmp_path, "draft.ipynb"), "draft.ipynb")
     (tmp_path / "draft.ipynb").rename(tmp_path / "final.ipynb")
     renamed = Publisher(ArtifactStore(tmp_path), notebook_path="final.ipynb")

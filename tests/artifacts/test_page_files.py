@@ -11,7 +11,7 @@ from parsimony_kernel.identity import content_sha
 ONE, OTHER = content_sha(b"one"), content_sha(b"other")
 
 
-def test_a_page_that_was_changed_by_hand_is_left_alone(tmp_path: Path) -> None:
+def test_hand_edited_page_is_left_alone(tmp_path: Path) -> None:
     first = write_page(tmp_path, "t", "<p>one</p>", ONE)
     assert first == tmp_path / "t.html"
     assert write_page(tmp_path, "t", "<p>two</p>", ONE) == first
@@ -24,7 +24,7 @@ def test_a_page_that_was_changed_by_hand_is_left_alone(tmp_path: Path) -> None:
     assert b"four" in second.read_bytes()
 
 
-def test_the_page_of_another_report_of_that_name_is_left_alone(tmp_path: Path) -> None:
+def test_page_of_another_report_is_left_alone(tmp_path: Path) -> None:
     first = write_page(tmp_path, "t", "<p>one</p>", ONE)
     was = first.read_bytes()
     second = write_page(tmp_path, "t", "<p>other</p>", OTHER)
@@ -37,7 +37,7 @@ def test_the_page_of_another_report_of_that_name_is_left_alone(tmp_path: Path) -
     assert sorted(tmp_path.iterdir()) == [second, first]
 
 
-def test_a_page_with_a_stamp_of_another_report_pasted_in_is_not_taken_for_it(
+def test_page_with_pasted_stamp_is_not_ours(
     tmp_path: Path,
 ) -> None:
     first = write_page(tmp_path, "t", "<p>one</p>", ONE)
@@ -49,20 +49,20 @@ def test_a_page_with_a_stamp_of_another_report_pasted_in_is_not_taken_for_it(
 
 
 @pytest.mark.parametrize("there", [b"", b"<p>mine</p>", b"\xff\x00", b"x" * 10_000])
-def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, there: bytes) -> None:
+def test_foreign_file_is_left_alone(tmp_path: Path, there: bytes) -> None:
     (tmp_path / "t.html").write_bytes(there)
     assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-2.html"
     assert (tmp_path / "t.html").read_bytes() == there
 
 
-def test_what_is_no_file_in_the_place_of_a_page_is_left_alone(tmp_path: Path) -> None:
+def test_folder_in_place_of_page_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "t.html").mkdir()
     os.mkfifo(tmp_path / "t-2.html")
     (tmp_path / "t-3.html").symlink_to("nowhere")
     assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-4.html"
 
 
-def test_a_copy_under_a_name_of_the_persons_is_left_alone(tmp_path: Path) -> None:
+def test_copy_under_another_name_is_left_alone(tmp_path: Path) -> None:
     page = write_page(tmp_path, "t", "<p>one</p>", ONE)
     copy = tmp_path / "t-kept.html"
     copy.write_bytes(page.read_bytes())

@@ -66,7 +66,7 @@ def opened(address: str, tmp_path: Path) -> Open:
     return lambda: ArtifactStore(tmp_path, place=Bucket(address))
 
 
-def test_what_one_machine_publishes_another_reads(opened: Open) -> None:
+def test_published_work_is_read_on_another_machine(opened: Open) -> None:
     assert opened().list() == ()
     first, reused = opened().publish(_entry("one"), b"one")
     second, _ = opened().publish(_entry("two", title="New"), b"two")
@@ -78,7 +78,7 @@ def test_what_one_machine_publishes_another_reads(opened: Open) -> None:
     assert opened().publish(_entry("two", title="New"), b"two") == (second, True)
 
 
-def test_a_name_has_one_owner(opened: Open) -> None:
+def test_name_has_one_owner(opened: Open) -> None:
     opened().claim("dataset", "a/df", "a.ipynb")
     opened().claim("dataset", "a/df", "a.ipynb")
     with pytest.raises(LiveNameCollisionError, match=r"a\.ipynb"):
@@ -101,7 +101,7 @@ def test_a_damaged_snapshot_is_found_and_mended(opened: Open) -> None:
     assert opened().read(entry.ref) == b"one"
 
 
-def test_of_many_machines_one_takes_a_name_and_every_line_is_kept(s3: str, tmp_path: Path) -> None:
+def test_one_machine_wins_a_name_and_all_lines_are_kept(s3: str, tmp_path: Path) -> None:
     def publish(number: int) -> bool:
         store = ArtifactStore(tmp_path, place=Bucket(f"{s3}/race"))
         text = f"v{number}"
@@ -116,7 +116,7 @@ def test_of_many_machines_one_takes_a_name_and_every_line_is_kept(s3: str, tmp_p
     assert verify(store).ok
 
 
-def test_workspaces_with_one_address_share_what_is_published(
+def test_workspaces_with_one_address_share_artifacts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, "memory://shared")
@@ -136,17 +136,17 @@ def test_workspaces_with_one_address_share_what_is_published(
     require_trust(store.place.address)
 
 
-def test_an_address_that_nothing_knows_says_what_to_install() -> None:
+def test_unknown_protocol_says_what_to_install() -> None:
     with pytest.raises(StorageError, match=r"PARSIMONY_ARTIFACTS: .* pip install"):
         Bucket("nothing://bucket")
 
 
-def test_a_bucket_that_cannot_be_reached_is_said_in_one_sentence(s3: str) -> None:
+def test_unreachable_bucket_is_one_sentence(s3: str) -> None:
     with pytest.raises(StorageError, match=r"^Cannot write 's3://missing/x/a': .* Check PARSIMONY"):
         Bucket("s3://missing/x").create("a", b"")
 
 
-def test_a_folder_may_be_named_too(tmp_path: Path) -> None:
+def test_address_may_be_a_folder(tmp_path: Path) -> None:
     for address in (str(tmp_path / "b"), f"file://{tmp_path / 'b'}"):
         place = place_of(tmp_path / "a", {ENVIRONMENT_VARIABLE: address})
         assert isinstance(place, Folder)
@@ -154,7 +154,7 @@ def test_a_folder_may_be_named_too(tmp_path: Path) -> None:
     assert place_of(tmp_path, {}).address == str(tmp_path)
 
 
-def test_a_password_in_the_address_is_told_nobody() -> None:
+def test_password_in_address_is_hidden() -> None:
     place = Bucket("memory://ada:s3cr3t-word@host/x")
     assert "s3cr3t" not in place.address
     with pytest.raises(StorageError) as refused:
@@ -165,7 +165,7 @@ def test_a_password_in_the_address_is_told_nobody() -> None:
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_name_of_another_workspace_is_not_taken_for_one_that_was_left(tmp_path: Path) -> None:
+def test_name_of_another_workspace_is_not_abandoned(tmp_path: Path) -> None:
     told: dict[str, Any] = {"variable": "df", "title": "A", "lineage": [ORIGIN], "run_id": "r"}
     one, two = (
         Publisher(
@@ -178,7 +178,7 @@ def test_a_name_of_another_workspace_is_not_taken_for_one_that_was_left(tmp_path
         two.publish("dataset", pd.DataFrame({"a": [2]}), **told)
 
 
-def test_what_lies_elsewhere_is_not_missing_here(tmp_path: Path) -> None:
+def test_remote_artifact_is_not_missing(tmp_path: Path) -> None:
     known: dict[str, set[str]] = {}
 
     def witness(log: str, seal: str) -> None:
@@ -193,7 +193,7 @@ def test_what_lies_elsewhere_is_not_missing_here(tmp_path: Path) -> None:
     assert verify(ArtifactStore(tmp_path, place=places[1]), witnessed=known).ok
 
 
-async def test_a_bucket_that_does_not_answer_is_said_and_stop_is_heard(tmp_path: Path) -> None:
+async def test_silent_bucket_is_reported_and_stop_is_heard(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, place=Bucket("s3://missing/x"))
     stop = CancellationRequest()
     stop.set("stopped by the user")

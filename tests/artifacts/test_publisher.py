@@ -91,7 +91,7 @@ def _publish(publisher: Publisher, kind: Kind, **told: Any) -> Published:
     return publisher.publish(kind, **usual | told)
 
 
-def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactStore) -> None:
+def test_dataset_is_published_with_code_and_sources(store: ArtifactStore) -> None:
     published = _publish(_publisher(store), "dataset", description="one row a car")
     assert published.reused is False
     assert published.figure is None
@@ -113,7 +113,7 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
     assert store.read(ArtifactRef("notebook", "work", sha)).decode() == code
 
 
-def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> None:
+def test_log_records_place_and_versions(store: ArtifactStore) -> None:
     _publish(_publisher(store), "dataset")
     (entry,) = store.list()
     assert (entry.folder, entry.variable) == ("notebooks", "df")
@@ -126,7 +126,7 @@ def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> 
     }
 
 
-def test_a_folder_outside_the_workspace_is_kept_whole(
+def test_folder_outside_workspace_is_kept_whole(
     store: ArtifactStore, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -136,7 +136,7 @@ def test_a_folder_outside_the_workspace_is_kept_whole(
     assert store.root / entry.folder == elsewhere
 
 
-def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> None:
+def test_chart_is_published_with_picture_and_description(store: ArtifactStore) -> None:
     published = _publish(_publisher(store), "chart", title="v by g", description="Two cars.")
     figure = published.figure
     assert figure is not None
@@ -147,7 +147,7 @@ def test_a_chart_is_published_with_a_picture_and_words(store: ArtifactStore) -> 
     assert figure.description == "bar chart of v by g: Two cars."
 
 
-def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore) -> None:
+def test_chart_without_picture_says_so(store: ArtifactStore) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
     published = _publish(_publisher(store), "chart", value=far, title="Far")
     assert published.figure is not None
@@ -156,7 +156,7 @@ def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore
     assert store.read(published.ref)
 
 
-def test_publishing_the_same_again_puts_lost_code_back(store: ArtifactStore) -> None:
+def test_republishing_restores_lost_code(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     entry = _publish(publisher, "dataset").entry
     path = store.root / entry.code_path
@@ -166,7 +166,7 @@ def test_publishing_the_same_again_puts_lost_code_back(store: ArtifactStore) -> 
     assert path.read_bytes() == code
 
 
-def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) -> None:
+def test_new_data_is_a_new_snapshot_of_same_dataset(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     first, second = (
         _publish(publisher, "dataset", value=frame) for frame in (FRAME, FRAME.assign(v=[3, 4]))
@@ -177,7 +177,7 @@ def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) ->
 
 
 @pytest.mark.parametrize("kind", ["dataset", "chart"])
-def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) -> None:
+def test_nothing_is_published_without_lineage(store: ArtifactStore, kind: Kind) -> None:
     with pytest.raises(PublishError, match="The origin of 'df' is unknown"):
         _publisher(store).publish(kind, FRAME, variable="df", title="Cars", run_id="r")
     assert not (store.root / ARTIFACT_FOLDER).exists()
@@ -186,12 +186,12 @@ def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) 
 @pytest.mark.parametrize(
     ("title", "words"), [("", "needs a title"), ("  ", "title"), ("x" * 201, "201 characters")]
 )
-def test_a_title_is_needed_and_short(store: ArtifactStore, title: str, words: str) -> None:
+def test_title_is_required_and_short(store: ArtifactStore, title: str, words: str) -> None:
     with pytest.raises(PublishError, match=words):
         _publish(_publisher(store), "dataset", title=title)
 
 
-def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
+def test_chart_of_published_dataset_names_it(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     ids = set()
     for sources in ((".ockham/datasets/d1/x.parquet",), (".ockham/datasets/d1/y.parquet",), ()):
@@ -201,7 +201,7 @@ def test_a_chart_of_a_published_dataset_names_it(store: ArtifactStore) -> None:
     assert len(ids) == 2
 
 
-def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -> None:
+def test_unmeasurable_source_keeps_its_name(store: ArtifactStore) -> None:
     sources = ("gone.csv", "https://example.invalid/x.csv", "a\0b", "data")
     published = _publish(
         _publisher(store), "dataset", lineage=[_origin("df", "c", sources=sources)]
@@ -212,7 +212,7 @@ def test_sources_that_cannot_be_measured_keep_their_name(store: ArtifactStore) -
     assert {(s.size_bytes, s.sha256) for s in entry.sources} == {(None, None)}
 
 
-def test_two_notebooks_of_one_name_do_not_share_a_variable(store: ArtifactStore) -> None:
+def test_notebooks_with_same_name_share_no_variable(store: ArtifactStore) -> None:
     lineage = list(_ledger().ancestry("df"))
     _publish(_publisher(store), "dataset", lineage=lineage)
     other = store.root / "elsewhere" / "work.ipynb"
@@ -225,7 +225,7 @@ def test_two_notebooks_of_one_name_do_not_share_a_variable(store: ArtifactStore)
     _publish(sibling, "dataset", lineage=lineage)
 
 
-def test_code_stands_in_the_order_in_which_it_is_needed() -> None:
+def test_code_is_in_dependency_order() -> None:
     ledger = OriginLedger()
     for origin in (
         _origin("raw", "raw", at="1"),
@@ -237,7 +237,7 @@ def test_code_stands_in_the_order_in_which_it_is_needed() -> None:
     assert code.replace("# %% agent\n", "").split() == ["raw", "clean", "both"]
 
 
-def test_a_cell_stands_once_for_each_time_it_ran() -> None:
+def test_cell_appears_once_per_run() -> None:
     one = _origin("x", "x, y = 1, 2", at="1")
     two = _origin("y", "x, y = 1, 2", at="1")
     bump = _origin("x", "x += 1", ("x", 1), version=2, at="2")
@@ -248,7 +248,7 @@ def test_a_cell_stands_once_for_each_time_it_ran() -> None:
     assert lines == ["x, y = 1, 2", "x += 1", "x += 1", "z = x + y"]
 
 
-def test_stamps_that_contradict_one_another_are_ordered_by_time() -> None:
+def test_contradictory_stamps_are_ordered_by_time() -> None:
     one = _origin("a", "a", ("b", 1), at="2")
     two = _origin("b", "b", ("a", 1), at="1")
     assert producing_code([one, two]).replace("# %% agent\n", "").split() == ["b", "a"]
@@ -257,7 +257,7 @@ def test_stamps_that_contradict_one_another_are_ordered_by_time() -> None:
 # -- scripts
 
 
-def test_a_script_is_published_under_the_base_name_of_what_it_is_called(
+def test_script_is_published_under_its_base_name(
     store: ArtifactStore,
 ) -> None:
     published = _publisher(store).publish(
@@ -271,7 +271,7 @@ def test_a_script_is_published_under_the_base_name_of_what_it_is_called(
     assert entry.notebook == "notebooks/work.ipynb"
 
 
-def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
+def test_same_script_is_reused_and_changed_is_new(
     store: ArtifactStore,
 ) -> None:
     publisher = _publisher(store)
@@ -284,7 +284,7 @@ def test_the_same_script_again_is_reused_and_another_is_a_new_snapshot(
     assert first.ref.logical_id == other.ref.logical_id
 
 
-def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: ArtifactStore) -> None:
+def test_script_may_share_notebooks_name(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     _publish(publisher, "dataset")
     published = publisher.publish("notebook", "x = 1", title="work", run_id="r")
@@ -303,15 +303,13 @@ def test_a_script_may_be_called_like_the_notebook_whose_code_is_kept(store: Arti
         ("x = " + "(" * 500 + ")" * 500, "clean", "valid Python"),
     ],
 )
-def test_what_is_no_script_is_said_and_not_kept(
-    store: ArtifactStore, code: str, name: str, words: str
-) -> None:
+def test_non_script_is_reported(store: ArtifactStore, code: str, name: str, words: str) -> None:
     with pytest.raises(PublishError, match=words):
         _publisher(store).publish("notebook", code, title=name, run_id="r")
     assert not (store.root / ARTIFACT_FOLDER).exists()
 
 
-def test_code_with_await_and_odd_escapes_is_a_script(store: ArtifactStore) -> None:
+def test_awaiting_code_with_escapes_is_a_script(store: ArtifactStore) -> None:
     code = "x = await f('\\d')"
     published = _publisher(store).publish("notebook", code, title="clean", run_id="r")
     assert store.read(published.ref).decode() == code + "\n"

@@ -101,7 +101,7 @@ async def desk(tmp_path: Path) -> Desk:
 
 
 class TestADataset:
-    async def test_exactly_the_slice_runs(self, desk: Desk) -> None:
+    async def test_only_the_slice_runs(self, desk: Desk) -> None:
         desk.publish("dataset", "by_town", "By town")
         await desk.refresh("By town")
         (place,) = desk.places
@@ -109,14 +109,12 @@ class TestADataset:
         assert "noise" not in place.ran[0]
         assert "chart" not in place.ran[0]
 
-    async def test_the_same_content_appends_nothing(self, desk: Desk) -> None:
+    async def test_same_content_appends_nothing(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         done = await desk.refresh("by_town")
         assert (done.changed, done.sources, desk.lines(published)) == (False, (), 1)
 
-    async def test_a_source_that_changed_is_a_failure_and_nothing_is_appended(
-        self, desk: Desk
-    ) -> None:
+    async def test_changed_source_fails_and_appends_nothing(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         with pytest.raises(RefreshError, match=r"'sales\.csv': changed since.*accept it"):
@@ -124,7 +122,7 @@ class TestADataset:
         assert not desk.places
         assert desk.lines(published) == 1
 
-    async def test_a_change_that_is_accepted_becomes_the_latest(self, desk: Desk) -> None:
+    async def test_accepted_change_becomes_latest(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         done = await desk.refresh("By town", accept=True)
@@ -134,37 +132,33 @@ class TestADataset:
         again = await desk.refresh("By town")
         assert (again.changed, desk.lines(published)) == (False, 2)
 
-    async def test_a_source_that_changed_without_effect_appends_nothing(self, desk: Desk) -> None:
+    async def test_harmless_source_change_appends_nothing(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,4\nWien,2\n")
         done = await desk.refresh("By town", accept=True)
         assert (done.changed, done.sources, desk.lines(published)) == (False, ("sales.csv",), 1)
 
-    async def test_a_source_that_is_gone_is_a_failure(self, desk: Desk) -> None:
+    async def test_missing_source_fails(self, desk: Desk) -> None:
         desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").unlink()
         with pytest.raises(RefreshError, match="missing or unreadable"):
             await desk.refresh("By town", accept=True)
 
-    async def test_code_that_fails_now_is_told_with_its_line_and_the_source(
-        self, desk: Desk
-    ) -> None:
+    async def test_failing_code_is_reported_with_line_and_source(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (desk.root / "sales.csv").write_text("city,eur\nGraz,100\n")
         with pytest.raises(RefreshError, match=r"KeyError: 'town'.*groupby.*sales\.csv"):
             await desk.refresh("By town", accept=True)
         assert desk.lines(published) == 1
 
-    async def test_code_that_is_too_slow_is_a_failure(
-        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_slow_code_fails(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         await desk.run("import time\nslow = pd.DataFrame({'x': [time.sleep(0.05) or 1]})")
         desk.publish("dataset", "slow", "Slow")
         monkeypatch.setattr(refreshing, "TIMEOUT_S", 0.01)
         with pytest.raises(RefreshError, match="timeout"):
             await desk.refresh("Slow")
 
-    async def test_damaged_code_is_not_run(self, desk: Desk) -> None:
+    async def test_corrupt_code_is_not_run(self, desk: Desk) -> None:
         desk.publish("dataset", "by_town", "By town")
         (entry,) = desk.store.list()
         (desk.root / entry.code_path).write_text("by_town = 'something else'\n")
@@ -187,20 +181,20 @@ def entry_of(desk: Desk, published: Published) -> LogEntry:
 class TestASourceThatChangedBeforePublishing:
     """What is published names the bytes that were read, or says that they are not known."""
 
-    async def test_it_is_told_and_its_digest_is_not_that_of_the_new_bytes(self, desk: Desk) -> None:
+    async def test_change_is_reported_without_new_digest(self, desk: Desk) -> None:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         published = desk.publish("dataset", "by_town", "By town")
         assert "'sales.csv': changed since it was read" in published.note
         (source,) = entry_of(desk, published).sources
         assert (source.stale, source.sha256, source.size_bytes) == (True, None, 30)
 
-    async def test_so_of_a_chart(self, desk: Desk) -> None:
+    async def test_chart_change_is_reported(self, desk: Desk) -> None:
         (desk.root / "sales.csv").unlink()
         published = desk.publish("chart", "chart", "Towns")
         assert "'sales.csv': changed since" in published.note
         assert entry_of(desk, published).is_stale
 
-    async def test_refreshing_takes_it_for_changed(self, desk: Desk) -> None:
+    async def test_refresh_counts_it_as_changed(self, desk: Desk) -> None:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         published = desk.publish("dataset", "by_town", "By town")
         with pytest.raises(RefreshError, match=r"'sales\.csv': changed since"):
@@ -210,7 +204,7 @@ class TestASourceThatChangedBeforePublishing:
         assert not (await desk.refresh("By town")).changed
 
     @pytest.mark.parametrize("again", ["refresh", "publish"])
-    async def test_it_is_so_no_more_once_it_was_read_again(self, desk: Desk, again: str) -> None:
+    async def test_rereading_clears_the_change(self, desk: Desk, again: str) -> None:
         source = desk.root / "sales.csv"
         source.write_text("town,eur\nGraz,4\nWien,2\n")
         published = desk.publish("dataset", "by_town", "By town")
@@ -224,22 +218,20 @@ class TestASourceThatChangedBeforePublishing:
         assert not entry_of(desk, published).is_stale
         assert (await desk.refresh("By town")).sources == ()
 
-    async def test_a_source_that_the_cells_read_differently_is_told(self, desk: Desk) -> None:
+    async def test_differently_read_source_is_reported(self, desk: Desk) -> None:
         await desk.run("first = pd.read_csv('sales.csv')")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\n")
         await desk.run("both = pd.concat([first, pd.read_csv('sales.csv')])")
         published = desk.publish("dataset", "both", "Both")
         assert "'sales.csv': changed since" in published.note
 
-    async def test_what_is_as_it_was_read_is_no_note(self, desk: Desk) -> None:
+    async def test_unchanged_source_has_no_note(self, desk: Desk) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         (source,) = entry_of(desk, published).sources
         assert published.note == ""
         assert source.sha256 == content_sha((desk.root / "sales.csv").read_bytes())
 
-    async def test_a_cell_that_is_stamped_late_tells_of_the_file_that_it_read(
-        self, tmp_path: Path
-    ) -> None:
+    async def test_late_stamped_cell_reports_its_file(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("x")
         code = "x = open('a.csv').read()"
         effect = observe_cell({}, {"x": "x"}, code, tmp_path)
@@ -263,7 +255,7 @@ class TestContentThatIsAnother:
         assert (await desk.refresh("T", accept=True)).changed
         assert desk.lines(published) == 2
 
-    async def test_from_a_folder_with_another_file(self, desk: Desk) -> None:
+    async def test_folder_with_another_file_is_noted(self, desk: Desk) -> None:
         (desk.root / "data").mkdir()
         (desk.root / "data/a.csv").write_text("v\n1\n")
         code = "import glob\nt = pd.concat(map(pd.read_csv, sorted(glob.glob('data/*.csv'))))"
@@ -271,7 +263,7 @@ class TestContentThatIsAnother:
         (desk.root / "data/b.csv").write_text("v\n2\n")
         await self.refused_then_accepted(desk, published, "")
 
-    async def test_from_a_file_too_large_to_be_measured(
+    async def test_unmeasurably_large_file_is_noted(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(provenance, "MAX_HASHED_BYTES", 2)
@@ -279,11 +271,11 @@ class TestContentThatIsAnother:
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,4\n")
         await self.refused_then_accepted(desk, published, r"'sales\.csv' cannot be compared")
 
-    async def test_from_code_that_gives_something_else_each_time(self, desk: Desk) -> None:
+    async def test_nondeterministic_code_is_noted(self, desk: Desk) -> None:
         published = await publish_frame(desk, "import uuid\nt = pd.DataFrame([str(uuid.uuid4())])")
         await self.refused_then_accepted(desk, published, "different results each time")
 
-    async def test_with_another_library_that_is_told_and_then_on_record(
+    async def test_changed_library_is_reported_and_recorded(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         published = await publish_frame(desk, "import uuid\nt = pd.DataFrame([str(uuid.uuid4())])")
@@ -292,7 +284,7 @@ class TestContentThatIsAnother:
         await self.refused_then_accepted(desk, published, rf"pandas {was['pandas']} is 9\.9")
         assert entry_of(desk, published).environment["pandas"] == "9.9"
 
-    async def test_a_source_that_changes_while_the_code_runs_is_a_failure(self, desk: Desk) -> None:
+    async def test_source_changing_during_run_fails(self, desk: Desk) -> None:
         code = (
             "import pathlib, time\n"
             "t = pd.read_csv('sales.csv')\n"
@@ -307,7 +299,7 @@ class TestContentThatIsAnother:
 
 class TestASnapshotThatIsBroken:
     @pytest.mark.parametrize("data", [None, b"", b"junk"])
-    async def test_the_same_bytes_are_put_back(self, desk: Desk, data: bytes | None) -> None:
+    async def test_identical_bytes_are_restored(self, desk: Desk, data: bytes | None) -> None:
         published = desk.publish("dataset", "by_town", "By town")
         path = desk.root / published.path
         whole = path.read_bytes()
@@ -371,7 +363,7 @@ print(*told, sep=",")
 
 
 @pytest.mark.slow
-async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
+async def test_eight_concurrent_refreshes_leave_whole_logs(
     desk: Desk, race: Callable[[str, Path], list[str]]
 ) -> None:
     published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
@@ -389,14 +381,14 @@ async def test_eight_that_refresh_and_publish_at_once_leave_whole_logs(
 
 
 class TestAChartAndAReport:
-    async def test_a_chart_is_compared_by_what_it_draws(self, desk: Desk) -> None:
+    async def test_chart_is_compared_by_what_it_draws(self, desk: Desk) -> None:
         published = desk.publish("chart", "chart", "Towns")
         assert not (await desk.refresh("Towns")).changed
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         assert (await desk.refresh("Towns", accept=True)).changed
         assert desk.lines(published) == 2
 
-    async def test_a_report_is_renewed_with_what_it_shows(self, desk: Desk) -> None:
+    async def test_report_is_refreshed_with_its_artifacts(self, desk: Desk) -> None:
         desk.publish("dataset", "by_town", "By town")
         desk.publish("chart", "chart", "Towns")
         report = desk.publisher.publish(
@@ -418,14 +410,14 @@ class TestAChartAndAReport:
         )
         assert "4711" not in first
 
-    async def test_a_script_is_not_made_by_code(self, desk: Desk) -> None:
+    async def test_script_is_not_refreshable(self, desk: Desk) -> None:
         desk.publisher.publish("notebook", "x = 1", title="clean", run_id="r1")
         with pytest.raises(RefreshError, match="publish it again instead"):
             await desk.refresh("clean")
 
 
 @pytest.mark.kernel
-async def test_it_works_in_a_kernel_that_nobody_has_used(desk: Desk) -> None:
+async def test_refresh_runs_in_a_fresh_kernel(desk: Desk) -> None:
     published = desk.publish("dataset", "by_town", "By town")
     chart = desk.publish("chart", "chart", "Towns")
     assert not (await refresh_named(desk.publisher, "By town", clean_executor)).changed

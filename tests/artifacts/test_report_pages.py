@@ -23,7 +23,7 @@ from tests.artifacts.report_cases import (
 )
 
 
-def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher) -> None:
+def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
     published = publisher.publish(
         "report",
@@ -51,7 +51,7 @@ def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher
         assert told in seen.text
 
 
-def test_headings_begin_below_the_title_and_none_is_skipped(publisher: Publisher) -> None:
+def test_headings_start_below_title_without_gaps(publisher: Publisher) -> None:
     body = "# One\n\n#### Deep\n\n###### Deeper\n\n## Two\n\n# Three\n\n### Four"
     page = page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
     assert_needs_nothing(page)
@@ -62,7 +62,7 @@ def test_headings_begin_below_the_title_and_none_is_skipped(publisher: Publisher
 _EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'&amp;"
 
 
-def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
+def test_foreign_content_is_text_only(publisher: Publisher) -> None:
     store = publisher.store
     frame = pd.DataFrame({_EVIL: [_EVIL, None]})
     hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb")
@@ -97,7 +97,7 @@ def test_whatever_comes_from_outside_is_only_text(publisher: Publisher) -> None:
 
 
 @given(st.text(alphabet="ab`~*_[](){}|:!#-+<>\\/ \n\"='&1.", max_size=300))
-def test_no_words_make_a_page_that_needs_anything_or_runs(body: str) -> None:
+def test_page_is_self_contained_and_runs_nothing(body: str) -> None:
     try:
         report = draft("T", body, find)
     except ReportError:
@@ -107,7 +107,7 @@ def test_no_words_make_a_page_that_needs_anything_or_runs(body: str) -> None:
     assert_needs_nothing(render_page(report, shown, entry))
 
 
-def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher) -> None:
+def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
     publisher.publish(
         "chart", far, variable="far", title="Far", lineage=[origin("far")], run_id="r"
@@ -120,7 +120,7 @@ def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher
     )
 
 
-def test_a_script_is_shown_as_code_and_a_report_by_its_title(publisher: Publisher) -> None:
+def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
     publisher.publish("report", "Words.", title="Earlier", run_id="r")
     body = "![](artifact:steps)\n\n![](artifact:Earlier)"

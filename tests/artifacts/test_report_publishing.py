@@ -11,7 +11,7 @@ from parsimony_kernel.testing.clock import ManualClock
 from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, page_of, publish_table
 
 
-def test_a_report_is_published_with_what_it_shows_and_its_page(publisher: Publisher) -> None:
+def test_report_is_published_with_artifacts_and_page(publisher: Publisher) -> None:
     published = publisher.publish("report", BODY, title="How warm?", run_id="r")
     store = publisher.store
     entry = store.latest("report", published.ref.logical_id)
@@ -26,7 +26,7 @@ def test_a_report_is_published_with_what_it_shows_and_its_page(publisher: Publis
     assert b"2026" not in store.read(published.ref)
 
 
-def test_an_unknown_artifact_leaves_nothing_behind(publisher: Publisher) -> None:
+def test_unknown_artifact_leaves_nothing(publisher: Publisher) -> None:
     before = publisher.store.list()
     with pytest.raises(UnknownArtifactError, match=r"did you mean .*\(curve\)"):
         publisher.publish("report", "![x](artifact:curv)", title="T", run_id="r")
@@ -34,16 +34,14 @@ def test_an_unknown_artifact_leaves_nothing_behind(publisher: Publisher) -> None
     assert not (publisher.store.root / "reports").exists()
 
 
-def test_a_damaged_artifact_is_not_shown(publisher: Publisher) -> None:
+def test_corrupt_artifact_is_not_shown(publisher: Publisher) -> None:
     (publisher.store.root / publisher.find("curve").path).write_bytes(b"{}")
     with pytest.raises(SnapshotError, match="damaged"):
         publisher.publish("report", BODY, title="T", run_id="r")
     assert not (publisher.store.root / "reports").exists()
 
 
-def test_the_same_report_again_is_the_same_snapshot_and_the_same_page(
-    publisher: Publisher, clock: ManualClock
-) -> None:
+def test_same_report_gives_same_snapshot_and_page(publisher: Publisher, clock: ManualClock) -> None:
     first = publisher.publish("report", BODY, title="T", run_id="r")
     page = (publisher.store.root / first.page).read_bytes()
     clock.advance(3600)
@@ -52,7 +50,7 @@ def test_the_same_report_again_is_the_same_snapshot_and_the_same_page(
     assert (publisher.store.root / first.page).read_bytes() == page
 
 
-def test_a_report_keeps_the_snapshots_that_it_was_pinned_to(publisher: Publisher) -> None:
+def test_report_keeps_pinned_snapshots(publisher: Publisher) -> None:
     first = publisher.publish("report", BODY, title="T", run_id="r")
     old = publisher.store.read(first.ref)
     publish_table(publisher, FRAME.assign(t=0))
@@ -62,7 +60,7 @@ def test_a_report_keeps_the_snapshots_that_it_was_pinned_to(publisher: Publisher
     assert second.ref.content_sha != first.ref.content_sha
 
 
-def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
+def test_refreshed_report_shows_newest_and_keeps_notebook(
     publisher: Publisher,
 ) -> None:
     (publisher.store.root / "work.ipynb").write_text("{}")
@@ -102,7 +100,7 @@ def test_titles_that_share_their_letters_have_pages_of_their_own(
         assert f"About {title!r}." in html_unescape(page_of(publisher, each))
 
 
-def test_two_reports_of_one_title_have_a_page_each(publisher: Publisher) -> None:
+def test_two_reports_of_one_title_get_separate_pages(publisher: Publisher) -> None:
     first = publisher.publish("report", BODY, title="T", run_id="r")
     other = publisher.publish("report", "Words alone.", title="T", run_id="r")
     assert (first.page, other.page) == ("reports/t.html", "reports/t-2.html")
@@ -111,9 +109,7 @@ def test_two_reports_of_one_title_have_a_page_each(publisher: Publisher) -> None
     assert "Words alone." in page_of(publisher, other)
 
 
-def test_a_renewed_page_says_of_when_its_sentences_are(
-    publisher: Publisher, clock: ManualClock
-) -> None:
+def test_refreshed_page_dates_its_sentences(publisher: Publisher, clock: ManualClock) -> None:
     first = publisher.publish("report", BODY, title="T", run_id="r")
     assert "The sentences are of" not in page_of(publisher, first)
     for days, values in ((1, 0), (2, 5)):
@@ -133,7 +129,7 @@ def test_a_renewed_page_says_of_when_its_sentences_are(
     assert "The sentences are of" not in page_of(publisher, told_anew)
 
 
-def test_a_page_that_cannot_be_written_is_a_note_on_a_report_that_is_there(
+def test_unwritable_page_is_a_note_on_published_report(
     publisher: Publisher,
 ) -> None:
     (publisher.store.root / "reports").write_text("a file")

@@ -37,13 +37,13 @@ from tests.tiers import sampled
         ("| [it](artifact:Umsätze) |\n|---|", "Umsätze"),
     ],
 )
-def test_what_a_report_refers_to_is_pinned(written: str, name: str) -> None:
+def test_references_are_pinned(written: str, name: str) -> None:
     report = draft("T", written, find)
     assert report.pins == {name: find(name)}
     assert draft("T", report.body, find) == report
 
 
-def test_a_figure_on_a_line_of_its_own_is_a_paragraph_of_its_own() -> None:
+def test_figure_on_own_line_is_its_own_paragraph() -> None:
     report = draft("T", "Before.\n![Cap](artifact:sales)\n![Cap](artifact:b)\nAfter.", find)
     assert [line for line in report.body.split("\n\n") if line.strip()] == [
         "Before.", "![Cap](artifact:sales)", "\n![Cap](artifact:b)", "After."
@@ -60,12 +60,12 @@ def test_a_figure_on_a_line_of_its_own_is_a_paragraph_of_its_own() -> None:
         "\\![Cap]\\(artifact:no)",
     ],
 )
-def test_what_stands_in_code_is_no_reference(code: str) -> None:
+def test_reference_in_code_is_ignored(code: str) -> None:
     report = draft("T", f"Words.\n\n{code}", find)
     assert report == Report("T", "en", f"Words.\n\n{code}")
 
 
-def test_every_unknown_name_is_said_at_once() -> None:
+def test_all_unknown_names_are_reported() -> None:
     body = "[x](artifact:none) ![x](artifact:nowhere) [y](artifact:none)"
     with pytest.raises(UnknownArtifactError) as caught:
         draft("T", body, find)
@@ -99,7 +99,7 @@ def test_every_unknown_name_is_said_at_once() -> None:
         ("![x](artifact:)", "has no name"),
     ],
 )
-def test_what_a_report_may_not_hold_is_said_in_one_sentence(body: str, words: str) -> None:
+def test_invalid_report_is_one_sentence(body: str, words: str) -> None:
     with pytest.raises(ReportError, match=re.escape(words)) as caught:
         draft("T", body, find)
     assert "\n" not in str(caught.value)
@@ -113,25 +113,25 @@ def test_what_a_report_may_not_hold_is_said_in_one_sentence(body: str, words: st
      "---\n", ":::\n", "~~~x", "```x\n", "&lbrace;", "![[", "x@", "{=", "``` ", "---\nx\n",
      "[a](artifact:a   ", "**a*", "[a]: b\n"], 3),
 )  # fmt: skip
-def test_no_text_is_read_more_than_a_bounded_number_of_times(piece: str) -> None:
+def test_parsing_is_bounded(piece: str) -> None:
     # Where the work grew with the square of the length, this would take minutes.
     text = piece * (MAX_BODY // len(piece))
     with suppress(ReportError, UnknownArtifactError):
         draft("T", text, find)
 
 
-def test_a_language_is_a_tag() -> None:
+def test_language_is_a_tag() -> None:
     assert draft("T", "Wörter.", find, "de-AT").language == "de-AT"
     with pytest.raises(ReportError, match="language tag"):
         draft("T", "x", find, 'en" onload="x')
 
 
-def test_a_heading_that_repeats_the_title_is_left_out() -> None:
+def test_heading_repeating_title_is_dropped() -> None:
     assert draft("A title", "# A Title\n\nWords.", find).body == "Words."
     assert draft("A title", "# Another\n\nWords.", find).body == "# Another\n\nWords."
 
 
-def test_the_file_runs_nothing_and_its_title_is_words_for_pandoc_too() -> None:
+def test_file_runs_nothing_and_title_is_plain_for_pandoc() -> None:
     report = draft("A *b* <script> \\x $y$ {{artifact}} :", "![x](artifact:a)", find)
     text = compose(report).decode()
     assert parse(text.encode()) == report
@@ -144,7 +144,7 @@ def test_the_file_runs_nothing_and_its_title_is_words_for_pandoc_too() -> None:
 
 
 @given(st.text(), st.text(alphabet="abr$@+`~[](){}|:!#-<>\\ \n\"='", max_size=200))
-def test_a_report_reads_back_as_it_was(title: str, body: str) -> None:
+def test_report_round_trips(title: str, body: str) -> None:
     try:
         report = draft(title, body, find)
     except ReportError:
@@ -154,7 +154,7 @@ def test_a_report_reads_back_as_it_was(title: str, body: str) -> None:
     assert set(names_in(report.body)) == set(report.pins)
 
 
-def test_a_file_that_is_no_report_is_said() -> None:
+def test_non_report_file_is_reported() -> None:
     for data in (b"", b"---\ntitle: x\n---\n", b"\xff"):
         with pytest.raises(ReportError, match="publish it again"):
             parse(data)

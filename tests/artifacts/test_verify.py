@@ -95,7 +95,7 @@ def flipped(log: Path) -> None:
         (lambda log: shutil.rmtree(log.parent), "2 of 2"),
     ],
 )
-def test_what_the_log_itself_cannot_show_is_found_with_what_the_journal_knows(
+def test_journal_reveals_log_tampering(
     tmp_path: Path, tamper: Callable[[Path], None], gone: str
 ) -> None:
     with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite")) as journal:
@@ -115,7 +115,7 @@ def test_what_the_log_itself_cannot_show_is_found_with_what_the_journal_knows(
         assert journal.verify() is None
 
 
-def test_what_is_sound_is_counted_and_left_alone(store: ArtifactStore) -> None:
+def test_intact_artifacts_are_counted_and_untouched(store: ArtifactStore) -> None:
     before = files(store)
     found = verify(store)
     assert found == Verification(snapshots=5, lines=4)
@@ -213,7 +213,7 @@ def _without_a_name(store: ArtifactStore) -> None:
         (_without_a_name, "of which no owner is kept"),
     ],
 )
-def test_other_damage_is_told_and_the_command_fails(
+def test_other_damage_is_reported_and_command_fails(
     store: ArtifactStore,
     damage: Callable[[ArtifactStore], None],
     said: str,
@@ -224,7 +224,7 @@ def test_other_damage_is_told_and_the_command_fails(
     assert said in capsys.readouterr().err
 
 
-def test_the_command_says_what_it_looked_at(
+def test_command_says_what_it_checked(
     store: ArtifactStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "--folder", str(store.root)]) == 0
@@ -250,7 +250,7 @@ def test_what_other_programs_leave_is_no_fault(store: ArtifactStore, name: str) 
     assert verify(store).ok
 
 
-def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) -> None:
+def test_unfinished_publication_is_ignored(store: ArtifactStore) -> None:
     path = snapshot(store, "datasets/*/*.parquet").with_name(".parsimony-1-ab.tmp")
     path.write_bytes(b"half")
     assert verify(store).ok

@@ -44,7 +44,7 @@ async def ended(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
     return [event async for event in events]
 
 
-async def test_no_key_of_the_environment_is_sent_or_stored(
+async def test_environment_keys_are_neither_sent_nor_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(NAMES) == len(set(NAMES)) == 60

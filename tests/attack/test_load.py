@@ -35,7 +35,7 @@ def slower(seconds: Sequence[float]) -> float:
     return statistics.median(seconds[-tenth:]) / statistics.median(seconds[tenth : 2 * tenth])
 
 
-async def test_turns_stay_fast_and_all_are_there(tmp_path: Path, shell: Any) -> None:
+async def test_turns_stay_fast_and_complete(tmp_path: Path, shell: Any) -> None:
     steps = [
         step
         for number in range(TURNS)
@@ -76,7 +76,7 @@ async def test_turns_stay_fast_and_all_are_there(tmp_path: Path, shell: Any) -> 
     assert kept < 100  # where its variables came from, and how to undo it
 
 
-def test_cells_of_the_person_stay_fast(tmp_path: Path) -> None:
+def test_user_cells_stay_fast(tmp_path: Path) -> None:
     spent = []
     with live_kernel(tmp_path) as kernel:
         for number in range(CELLS):

@@ -101,7 +101,7 @@ def taken(text: str) -> SuspensionRecord | None:
     return record
 
 
-def test_no_record_with_a_changed_field_is_taken(asked: Path) -> None:
+def test_record_with_changed_field_is_refused(asked: Path) -> None:
     seed = secrets.randbelow(1_000_000)
     chance = random.Random(seed)
     with closing(SqliteJournal(asked)) as journal:
@@ -142,7 +142,7 @@ def tamperings(journal: Path) -> Iterator[tuple[str, str]]:
             )
 
 
-def test_every_tampering_with_the_journal_is_found(asked: Path, tmp_path: Path) -> None:
+def test_every_journal_tampering_is_found(asked: Path, tmp_path: Path) -> None:
     with closing(SqliteJournal(asked)) as journal:
         assert journal.verify() is None
         journal.database.select("PRAGMA wal_checkpoint(TRUNCATE)")

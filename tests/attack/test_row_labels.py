@@ -229,12 +229,12 @@ async def told_by(codes: Sequence[str], share: Share, folder: Path) -> list[str]
 
 
 @pytest.mark.parametrize("share", [Share.schema, Share.none])
-async def test_no_label_and_no_record_is_a_name(share: Share, live: None, tmp_path: Path) -> None:
+async def test_row_labels_and_records_are_not_column_names(
+    share: Share, live: None, tmp_path: Path
+) -> None:
     assert len(CODES) >= 80
     assert await told_by(CODES, share, tmp_path) == []
 
 
-async def test_columns_that_code_has_named_after_values_are_told(
-    live: None, tmp_path: Path
-) -> None:
+async def test_columns_named_after_values_are_reported(live: None, tmp_path: Path) -> None:
     assert await told_by(MADE_FROM_VALUES, Share.schema, tmp_path) == MADE_FROM_VALUES

@@ -73,7 +73,7 @@ def verified(root: Path) -> Callable[[Say], None]:
     return act
 
 
-def test_a_question_is_answered_by_its_user_alone(place: Path) -> None:
+def test_question_is_answered_by_its_user_only(place: Path) -> None:
     shared = place / "shared"
     assert as_user(ADA, place, ask(shared)) == ["begun", "asked"]
     (key,) = (place / str(ADA)).rglob("keys.json")
@@ -86,7 +86,7 @@ def test_a_question_is_answered_by_its_user_alone(place: Path) -> None:
     assert (shared / "letters").read_text() == "ada\n"
 
 
-def test_a_journal_that_two_users_write_is_vouched_for_to_neither(place: Path) -> None:
+def test_journal_of_two_users_is_verified_for_neither(place: Path) -> None:
     shared = place / "shared"
     as_user(ADA, place, ask(shared))
     assert as_user(ADA, place, verified(shared)) == ["None"]
@@ -97,7 +97,7 @@ def test_a_journal_that_two_users_write_is_vouched_for_to_neither(place: Path) -
     assert "are not those that were written" in told
 
 
-def test_who_may_not_write_the_folder_is_told_what_to_do(place: Path) -> None:
+def test_user_without_write_permission_is_told_what_to_do(place: Path) -> None:
     shared = place / "shared"
     as_user(ADA, place, ask(shared), umask=0o022)
     (refused,) = as_user(GRACE, place, ask(shared))

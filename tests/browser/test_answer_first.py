@@ -120,7 +120,7 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     yield "shown", cell, True
 
 
-def test_the_answer_of_ten_turns_stands_first_and_is_saved_small(lab: Lab) -> None:
+def test_answer_of_ten_turns_is_first_and_saved_small(lab: Lab) -> None:
     sizes = {}
     lab.look_through(WIDE_PX)
     for name, cell, shows in turns(lab):

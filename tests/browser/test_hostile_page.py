@@ -36,7 +36,7 @@ def assert_nothing_happened(lab: Lab) -> None:
     assert lab.elsewhere() == []
 
 
-def test_a_turn_of_hostile_words_runs_loads_and_links_nothing(lab: Lab) -> None:
+def test_hostile_turn_runs_loads_and_links_nothing(lab: Lab) -> None:
     lab.new_notebook_with("hostile()")
     lab.watch_commands()
     cell = lab.run(
@@ -75,7 +75,7 @@ def test_a_turn_of_hostile_words_runs_loads_and_links_nothing(lab: Lab) -> None:
         assert_nothing_happened(lab)
 
 
-def test_hostile_words_in_every_field_of_every_event_do_nothing(lab: Lab) -> None:
+def test_hostile_text_in_every_event_field_does_nothing(lab: Lab) -> None:
     lab.new_notebook("Parsimony Agent")
     lab.watch_commands()
     count = lab.run(

@@ -22,7 +22,7 @@ def kept(cell: dict[str, Any]) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def test_a_turn_is_seen_as_it_goes_and_ends_as_it_is_kept(lab: Lab, server: Server) -> None:
+def test_live_turn_ends_as_saved(lab: Lab, server: Server) -> None:
     lab.new_notebook_with("live()")
     cell = lab.run("%%agent\nadd up the sales")
     progress = cell.get_by_role("region", name="Progress")
@@ -60,7 +60,7 @@ def test_a_turn_is_seen_as_it_goes_and_ends_as_it_is_kept(lab: Lab, server: Serv
     assert lab.complaints == []
 
 
-def test_a_first_sign_comes_as_soon_as_print_gives_one_on_a_fresh_kernel(lab: Lab) -> None:
+def test_first_sign_is_as_fast_as_print(lab: Lab) -> None:
     took: dict[str, list[float]] = {"print(1)": [], "%%agent\nmake me a sandwich": []}
     for _ in range(3):
         for source, seconds in took.items():
@@ -71,7 +71,7 @@ def test_a_first_sign_comes_as_soon_as_print_gives_one_on_a_fresh_kernel(lab: La
     assert agent - printed <= FIRST_SIGN_S
 
 
-def test_words_that_were_streamed_stay_when_the_turn_is_stopped(lab: Lab) -> None:
+def test_streamed_text_stays_after_stop(lab: Lab) -> None:
     lab.new_notebook_with("mumbling()")
     cell = lab.run("%%agent\nadd up the sales")
     said = cell.get_by_text("The sales rise in spring,")
@@ -88,7 +88,7 @@ def test_words_that_were_streamed_stay_when_the_turn_is_stopped(lab: Lab) -> Non
 
 
 @pytest.mark.parametrize("how", ["the button", "the interrupt of Lab"])
-def test_a_stopped_turn_says_so_and_leaves_the_variables(lab: Lab, how: str) -> None:
+def test_stopped_turn_says_so_and_keeps_variables(lab: Lab, how: str) -> None:
     lab.new_notebook_with("stuck()")
     lab.server.give_cue()
     cell = lab.run("%%agent\nkeep a number")

@@ -30,7 +30,7 @@ def walk(lab: Lab) -> dict[str, Any]:
     return focused(lab)
 
 
-def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
+def test_record_text_is_readable_in_light_and_dark(lab: Lab) -> None:
     cell = ask(lab)
     output = cell.locator(".jp-OutputArea")
     output.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
@@ -48,7 +48,7 @@ def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("first", "is_prose"), [("%%agent --share schema", True), ("x = 1", False)]
 )
-def test_a_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: bool) -> None:
+def test_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: bool) -> None:
     lab.new_notebook("Parsimony Agent")
     cell = lab.page.locator(".jp-CodeCell").last
     cell.locator(".cm-content").click()
@@ -64,7 +64,9 @@ def test_a_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: boo
 @pytest.mark.parametrize(
     ("width", "zoom", "is_alone"), [(1280, 2, True), (700, 1, True), (700, 1, False)]
 )
-def test_nothing_is_cut_off_in_little_room(lab: Lab, width: int, zoom: int, is_alone: bool) -> None:
+def test_nothing_is_cut_off_in_narrow_layout(
+    lab: Lab, width: int, zoom: int, is_alone: bool
+) -> None:
     cell = ask(lab)
     if is_alone:
         lab.toggle_file_browser()
@@ -79,7 +81,7 @@ def test_nothing_is_cut_off_in_little_room(lab: Lab, width: int, zoom: int, is_a
     assert lab.complaints == []
 
 
-def test_a_question_is_found_and_answered_by_keyboard(lab: Lab) -> None:
+def test_question_is_answered_by_keyboard(lab: Lab) -> None:
     cell = ask(lab)
     # From the cell itself, as one is after Escape.
     lab.page.keyboard.press("Escape")

@@ -36,7 +36,7 @@ def notebook_7(tmp_path: Path) -> Iterator[Lab]:
             yield page
 
 
-def test_a_turn_with_a_question_is_answered_by_a_click(notebook_7: Lab) -> None:
+def test_question_is_answered_by_click(notebook_7: Lab) -> None:
     cell = notebook_7.page.locator(".jp-Notebook .jp-CodeCell").first
     cell.locator(".cm-content").click()
     expect(cell.locator(".parsimony-request")).to_be_visible()  # not coloured as Python

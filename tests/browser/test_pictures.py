@@ -23,7 +23,7 @@ def figure(caption: str, picture: Path) -> str:
     return _FIGURE.format(caption, b64encode(picture.read_bytes()).decode())
 
 
-def test_the_strip_of_the_readme_shows_ask_click_chart_and_undo(lab: Lab) -> None:
+def test_readme_strip_shows_ask_click_chart_and_undo(lab: Lab) -> None:
     """``docs/images/strip.png`` is a copy of what this makes."""
     lab.new_notebook("Parsimony Agent")
     lab.toggle_file_browser()

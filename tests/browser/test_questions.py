@@ -25,7 +25,7 @@ def answers(cell: Locator) -> list[str]:
     return [each.partition(" → ")[2].removesuffix(" (you chose)") for each in given]
 
 
-def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
+def test_each_of_five_buttons_gives_its_answer(lab: Lab) -> None:
     lab.new_notebook_with("asking(5)")
     cell = lab.run("%%agent\nplot the sales")
     for asked, choice in enumerate(reversed(FIVE), start=1):
@@ -47,7 +47,7 @@ def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Don't", False)])
-def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set: bool) -> None:
+def test_step_waits_for_button(lab: Lab, choice: str, is_set: bool) -> None:
     lab.new_notebook_with("careful()")
     cell = lab.run("%%agent --approve ask\nset a number")
     held = cell.get_by_role("region", name="Step 1", exact=True)
@@ -73,7 +73,7 @@ def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set:
     assert lab.complaints == []
 
 
-def test_a_question_whose_kernel_and_page_are_gone_is_asked_again_by_show(lab: Lab) -> None:
+def test_orphaned_question_is_asked_again_by_show(lab: Lab) -> None:
     lab.new_notebook_with("asking(1)")
     cell = lab.run("%%agent\nplot the sales")
     expect(cell.get_by_role("button", name="west")).to_be_visible()
@@ -100,7 +100,7 @@ def test_a_question_whose_kernel_and_page_are_gone_is_asked_again_by_show(lab: L
     assert [each for each in lab.complaints if "widget model not found" not in each] == []
 
 
-def test_a_click_after_the_page_was_loaded_again_shows_the_record_in_the_widget(lab: Lab) -> None:
+def test_click_after_reload_shows_record_in_widget(lab: Lab) -> None:
     lab.new_notebook_with("asking(1)")
     cell = lab.run("%%agent\nplot the sales")
     expect(cell.get_by_role("button", name="west")).to_be_visible()

@@ -17,7 +17,7 @@ def words(area: Locator) -> list[str]:
     return " ".join(texts).split()
 
 
-def test_what_was_seen_live_is_read_again_without_a_kernel(lab: Lab) -> None:
+def test_live_record_reads_the_same_without_kernel(lab: Lab) -> None:
     lab.new_notebook_with("tour()")
     cell = lab.run("%%agent\nwhere does it rain most")
     expect(cell.get_by_role("button", name="January")).to_be_visible()

@@ -51,9 +51,7 @@ async def test_code_ends_at_its_deadline(executor: BaseCodeExecutor, code: str) 
         ),
     ],
 )
-async def test_code_past_its_deadline_says_what_ran(
-    executor: BaseCodeExecutor, code: str, said: str
-) -> None:
+async def test_late_code_reports_what_ran(executor: BaseCodeExecutor, code: str, said: str) -> None:
     error = failure(await executor.execute(code, timeout_seconds=DEADLINE_S))
     # A line of its own and its body are one place, where the interruption may come in either.
     assert error.message in {
@@ -62,7 +60,7 @@ async def test_code_past_its_deadline_says_what_ran(
     }
 
 
-async def test_code_past_its_deadline_says_that_its_threads_go_on(
+async def test_late_code_reports_surviving_threads(
     executor: BaseCodeExecutor,
 ) -> None:
     output = await executor.execute(
@@ -76,7 +74,7 @@ async def test_code_past_its_deadline_says_that_its_threads_go_on(
     await executor.execute("end.set()")
 
 
-async def test_a_call_that_blocks_does_not_hold_the_caller(executor: BaseCodeExecutor) -> None:
+async def test_blocking_call_does_not_hold_caller(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import time\ntime.sleep(3)\nlate = True", timeout_seconds=DEADLINE_S
     )
@@ -84,14 +82,14 @@ async def test_a_call_that_blocks_does_not_hold_the_caller(executor: BaseCodeExe
     assert "late" not in executor.variables()
 
 
-async def test_code_that_is_quick_enough_knows_nothing_of_its_deadline(
+async def test_fast_code_is_unaffected_by_deadline(
     executor: BaseCodeExecutor,
 ) -> None:
     for _ in range(20):
         assert (await executor.execute("x = 1", timeout_seconds=5)).error is None
 
 
-async def test_a_timeout_of_the_codes_own_is_its_own(executor: BaseCodeExecutor) -> None:
+async def test_codes_own_timeout_is_its_own(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import asyncio\ntry:\n    async with asyncio.timeout(0.01):\n"
         "        await asyncio.sleep(60)\nexcept TimeoutError:\n    print('mine')",
@@ -100,9 +98,7 @@ async def test_a_timeout_of_the_codes_own_is_its_own(executor: BaseCodeExecutor)
     assert (output.stdout, output.error) == ("mine\n", None)
 
 
-async def test_cancelling_ends_an_await_and_lets_it_clean_up(
-    executor: BaseCodeExecutor, tmp_path: Path
-) -> None:
+async def test_cancel_ends_await_with_cleanup(executor: BaseCodeExecutor, tmp_path: Path) -> None:
     await executor.set_cwd(str(tmp_path))
     task = asyncio.create_task(
         executor.execute(
@@ -123,7 +119,7 @@ async def test_cancelling_ends_an_await_and_lets_it_clean_up(
     assert text((await executor.execute("cleaned")).outputs[0]) == "True"
 
 
-async def test_after_a_stop_the_executor_works_on(executor: BaseCodeExecutor) -> None:
+async def test_executor_works_after_a_stop(executor: BaseCodeExecutor) -> None:
     await executor.execute("while True: pass", timeout_seconds=DEADLINE_S)
     await executor.execute("import asyncio\nawait asyncio.sleep(9)", timeout_seconds=DEADLINE_S)
     output = await executor.execute("import asyncio\nawait asyncio.sleep(0)\nprint(1)")
@@ -143,9 +139,7 @@ async def test_after_a_stop_the_executor_works_on(executor: BaseCodeExecutor) ->
     ),
     ids=["without-the-lock", "with-the-lock", "pattern", "sort"],
 )
-async def test_code_ends_with_a_call_of_c_code_that_outlasts_the_deadline(
-    executor: BaseCodeExecutor, call: str
-) -> None:
+async def test_code_ends_after_late_c_call(executor: BaseCodeExecutor, call: str) -> None:
     """Whether the call is ended, waited for, or left behind; it is said if anything is gone."""
     output = await executor.execute(
         f"import hashlib, re\nprint('begun')\n{call}\nwhile True: pass", timeout_seconds=DEADLINE_S
@@ -160,7 +154,7 @@ async def test_code_ends_with_a_call_of_c_code_that_outlasts_the_deadline(
     assert (again.stdout, text(again.shown[0])) == ("on\n", "42")
 
 
-async def test_a_child_process_that_is_waited_for_does_not_hold_the_cell(
+async def test_awaited_child_process_does_not_hold_cell(
     executor: BaseCodeExecutor,
 ) -> None:
     output = await executor.execute(

@@ -53,7 +53,7 @@ def shown(output: KernelOutput) -> list[str]:
         ("await __import__('asyncio').sleep(0)\nitems.clear()\nlen(items)", "0"),
     ],
 )
-async def test_code_runs_and_everything_is_as_it_was(
+async def test_code_runs_and_everything_is_restored(
     executor: BaseCodeExecutor, code: str, told: str
 ) -> None:
     await executor.execute(SETUP)
@@ -62,7 +62,7 @@ async def test_code_runs_and_everything_is_as_it_was(
     assert shown(await executor.execute(STATE)) == before
 
 
-async def test_so_it_is_after_an_error_and_a_deadline(executor: BaseCodeExecutor) -> None:
+async def test_state_is_restored_after_error_and_deadline(executor: BaseCodeExecutor) -> None:
     await executor.execute(SETUP)
     before = shown(await executor.execute(STATE))
     failed = await executor.execute(
@@ -78,7 +78,7 @@ async def test_so_it_is_after_an_error_and_a_deadline(executor: BaseCodeExecutor
     assert shown(await executor.execute(STATE)) == before
 
 
-async def test_an_expression_that_changes_something_is_taken_back(
+async def test_changing_expression_is_undone(
     executor: BaseCodeExecutor,
 ) -> None:
     await executor.execute(SETUP)
@@ -89,7 +89,7 @@ async def test_an_expression_that_changes_something_is_taken_back(
     ]
 
 
-async def test_it_has_no_origin_and_moves_no_version(executor: BaseCodeExecutor) -> None:
+async def test_no_origin_and_no_version_is_made(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
     runs = executor.origin_ledger.cell_runs()
     output = await executor.execute(
@@ -138,9 +138,7 @@ async def test_it_changes_no_file_and_starts_no_program(
     assert (tmp_path / "new.txt").exists()
 
 
-async def test_it_reads_and_uses_the_folder_for_temporary_files(
-    executor: BaseCodeExecutor, tmp_path: Path
-) -> None:
+async def test_temporary_files_are_allowed(executor: BaseCodeExecutor, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("n\n1\n2\n")
     await executor.set_cwd(str(tmp_path))
     output = await executor.execute(
@@ -156,7 +154,7 @@ async def test_it_reads_and_uses_the_folder_for_temporary_files(
     assert shown(output) == ["3"]
 
 
-async def test_what_cannot_be_put_back_is_not_run_or_is_named(executor: BaseCodeExecutor) -> None:
+async def test_unrestorable_code_is_refused_or_named(executor: BaseCodeExecutor) -> None:
     await executor.execute("numbers = iter([1, 2, 3])\nlines = open(__import__('os').devnull)")
     refused = await executor.execute("next(numbers)", dry_run=True)
     assert refused.error is not None
@@ -168,7 +166,7 @@ async def test_what_cannot_be_put_back_is_not_run_or_is_named(executor: BaseCode
     assert shown(await executor.execute("lines.close()\nnext(numbers)")) == ["1"]
 
 
-async def test_the_process_is_as_it_was(executor: BaseCodeExecutor, tmp_path: Path) -> None:
+async def test_process_state_is_restored(executor: BaseCodeExecutor, tmp_path: Path) -> None:
     await executor.set_cwd(str(tmp_path))
     look = (
         "import os, random, sys, warnings\nimport numpy as np\n"

@@ -8,7 +8,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from tests.contracts.told import failure, text
 
 
-async def test_an_exception_is_a_value_with_its_line_and_the_prints_stay(
+async def test_exception_is_a_value_with_line_and_prints(
     executor: BaseCodeExecutor,
 ) -> None:
     output = await executor.execute("print('before')\nd = {}\nd['yaer']\nprint('after')")
@@ -19,7 +19,7 @@ async def test_an_exception_is_a_value_with_its_line_and_the_prints_stay(
     assert "d" in output.changed
 
 
-async def test_the_traceback_is_the_codes_own(executor: BaseCodeExecutor) -> None:
+async def test_traceback_shows_codes_frames_only(executor: BaseCodeExecutor) -> None:
     error = failure(await executor.execute("def f():\n    return 1 / 0\nf()"))
     assert re.search(r'File "<agent [^"]*>", line 2, in f\n    return 1 / 0', error.traceback)
     assert "parsimony_kernel" not in error.traceback
@@ -41,7 +41,7 @@ async def test_the_traceback_is_the_codes_own(executor: BaseCodeExecutor) -> Non
         ("raise ExceptionGroup('g', [ValueError(1)])", "ExceptionGroup", 1),
     ],
 )
-async def test_whatever_leaves_the_cell(
+async def test_any_exception_leaving_cell_is_captured(
     executor: BaseCodeExecutor, code: str, name: str, line: int
 ) -> None:
     error = failure(await executor.execute(code))
@@ -50,24 +50,26 @@ async def test_whatever_leaves_the_cell(
 
 
 @pytest.mark.parametrize("code", ["raise KeyError", "raise SystemExit(3)", "1 / 0"])
-async def test_the_same_in_a_cell_that_awaits(executor: BaseCodeExecutor, code: str) -> None:
+async def test_exceptions_are_captured_in_awaiting_cells(
+    executor: BaseCodeExecutor, code: str
+) -> None:
     output = await executor.execute(f"import asyncio\nawait asyncio.sleep(0)\n{code}")
     assert failure(output).line == 3
 
 
 @pytest.mark.parametrize("code", ["input('?')", "exit()", "quit()"])
-async def test_nobody_is_asked_and_nothing_exits(executor: BaseCodeExecutor, code: str) -> None:
+async def test_exit_and_input_are_neutralized(executor: BaseCodeExecutor, code: str) -> None:
     assert failure(await executor.execute(code)).name == "RuntimeError"
 
 
-async def test_a_message_that_raises(executor: BaseCodeExecutor) -> None:
+async def test_raising_message_is_handled(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
     )
     assert failure(output).name == "E"
 
 
-async def test_a_variable_that_cannot_be_looked_at(executor: BaseCodeExecutor) -> None:
+async def test_unreadable_variable_is_handled(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "class V:\n    def __repr__(self): raise ValueError\nv = V()\nv"
     )
@@ -75,12 +77,12 @@ async def test_a_variable_that_cannot_be_looked_at(executor: BaseCodeExecutor) -
     assert "repr raises ValueError" in text(output.outputs[0])
 
 
-async def test_a_deadline_of_nothing_is_refused(executor: BaseCodeExecutor) -> None:
+async def test_zero_deadline_is_refused(executor: BaseCodeExecutor) -> None:
     with pytest.raises(ValueError, match="timeout_seconds is 0"):
         await executor.execute("1", timeout_seconds=0)
 
 
-async def test_a_raise_in_a_coroutine_a_generator_and_a_callback(
+async def test_exceptions_in_coroutines_generators_and_callbacks(
     executor: BaseCodeExecutor,
 ) -> None:
     for code, name in (
@@ -93,14 +95,14 @@ async def test_a_raise_in_a_coroutine_a_generator_and_a_callback(
         assert failure(await executor.execute(code)).name == name
 
 
-async def test_leaving_keeps_its_code_and_what_was_printed(executor: BaseCodeExecutor) -> None:
+async def test_exit_keeps_code_and_prints(executor: BaseCodeExecutor) -> None:
     output = await executor.execute("import sys\nprint('kept')\nx = 5\nsys.exit(3)")
     assert failure(output).message == "sys.exit ended this cell with 3; the kernel goes on"
     assert output.stdout == "kept\n"
     assert executor.variables()["x"] == 5
 
 
-async def test_the_cause_of_an_exception_is_told(executor: BaseCodeExecutor) -> None:
+async def test_exception_cause_is_reported(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "try:\n    {}['first']\nexcept KeyError as exc:\n    raise ValueError('second') from exc"
     )
@@ -109,7 +111,7 @@ async def test_the_cause_of_an_exception_is_told(executor: BaseCodeExecutor) -> 
     assert "KeyError: 'first'" in error.traceback
 
 
-async def test_an_exception_whose_text_does_not_end_is_told(executor: BaseCodeExecutor) -> None:
+async def test_endless_exception_text_is_cut(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "class E(Exception):\n    def __str__(self):\n        while True: pass\n"
         "print('kept')\nx = 1\nraise E",

@@ -12,7 +12,7 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import content_sha
 
 
-async def test_variables_are_stamped_for_the_notebook(executor: BaseCodeExecutor) -> None:
+async def test_variables_are_stamped_with_notebook(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]", producer_notebook_path="notebooks/a.ipynb")
     await executor.execute("y = x * 2", producer_notebook_path="notebooks/a.ipynb")
     origin = executor.origin_ledger.get("y")
@@ -26,7 +26,7 @@ async def test_variables_are_stamped_for_the_notebook(executor: BaseCodeExecutor
     assert origin.at
 
 
-async def test_a_run_scope_gives_the_ids(executor: BaseCodeExecutor) -> None:
+async def test_run_scope_provides_ids(executor: BaseCodeExecutor) -> None:
     with run_scope(RunScope("run-1", "nb.ipynb", "cell-1", turn=3)):
         await executor.execute("x = [1]")
     origin = executor.origin_ledger.get("x")
@@ -38,14 +38,12 @@ async def test_a_run_scope_gives_the_ids(executor: BaseCodeExecutor) -> None:
     )
 
 
-async def test_without_a_producer_nothing_is_stamped(executor: BaseCodeExecutor) -> None:
+async def test_nothing_is_stamped_without_producer(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]")
     assert executor.origin_ledger.get("x") is None
 
 
-async def test_the_output_tells_what_became_of_the_names(
-    executor: BaseCodeExecutor, tmp_path: Path
-) -> None:
+async def test_output_lists_changed_names(executor: BaseCodeExecutor, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("n\n1\n2\n")
     await executor.set_cwd(str(tmp_path))
     await executor.execute("import pandas as pd\nold = {}\ngone = 1")
@@ -57,7 +55,7 @@ async def test_the_output_tells_what_became_of_the_names(
     assert [(each.source, each.size_bytes) for each in output.fetched] == [("a.csv", 6)]
 
 
-async def test_a_published_table_that_code_loads_is_a_source_and_was_read(
+async def test_loaded_published_table_is_a_source(
     executor: BaseCodeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PARSIMONY_WORKSPACE", raising=False)
@@ -84,6 +82,6 @@ async def test_a_published_table_that_code_loads_is_a_source_and_was_read(
     assert seen == {("report", "summary"), ("dataset", "work/sales")}
 
 
-async def test_what_was_bound_before_an_error_is_stamped_too(executor: BaseCodeExecutor) -> None:
+async def test_bindings_before_an_error_are_stamped(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]\n1 / 0", producer_notebook_path="nb.ipynb")
     assert executor.origin_ledger.version("x") == 1

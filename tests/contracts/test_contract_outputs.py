@@ -22,7 +22,7 @@ async def test_a_trailing_expression_is_shown_unless_it_is_quiet(
         assert [text(each) for each in (await executor.execute(code)).outputs] == ["42"]
 
 
-async def test_a_frame_and_what_display_is_given(executor: BaseCodeExecutor) -> None:
+async def test_frame_and_display_calls_are_outputs(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\ndisplay(df, 7)\ndf.head(1)"
     )
@@ -32,7 +32,7 @@ async def test_a_frame_and_what_display_is_given(executor: BaseCodeExecutor) -> 
     assert (first.rows, text(second), third.rows) == (2, "7", 1)
 
 
-async def test_an_altair_chart(executor: BaseCodeExecutor) -> None:
+async def test_altair_chart_is_an_output(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import altair as alt, pandas as pd\n"
         "alt.Chart(pd.DataFrame({'x': [1], 'y': [2]})).mark_line().encode(x='x', y='y')"
@@ -81,7 +81,7 @@ async def test_what_is_printed(executor: BaseCodeExecutor, what: str) -> None:
     assert (output.stdout, output.shown, output.error) == (printed, (), None)
 
 
-async def test_printed_text_is_a_typed_value_and_told_once(executor: BaseCodeExecutor) -> None:
+async def test_printed_text_is_typed_and_reported_once(executor: BaseCodeExecutor) -> None:
     output = await executor.execute("print('one')\ndisplay(2)\nprint('three')\n4")
     assert output.stdout == "one\nthree\n"
     assert [text(each) for each in output.outputs] == [output.stdout, "2", "4"]
@@ -100,14 +100,14 @@ async def test_twenty_thousand_prints_keep_head_and_tail(executor: BaseCodeExecu
     assert len(output.stdout) < 20_100
 
 
-async def test_of_many_displays_the_first_and_last(executor: BaseCodeExecutor) -> None:
+async def test_many_displays_keep_first_and_last(executor: BaseCodeExecutor) -> None:
     output = await executor.execute("for i in range(50):\n    display(i)")
     shown = [text(each) for each in output.outputs]
     assert shown == [str(i) for i in (*range(10), *range(40, 50))]
     assert output.truncated
 
 
-async def test_what_is_drawn_is_shown_once_and_closed(executor: BaseCodeExecutor) -> None:
+async def test_figure_is_shown_once_and_closed(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.title('drawn');"
     )
@@ -117,7 +117,7 @@ async def test_what_is_drawn_is_shown_once_and_closed(executor: BaseCodeExecutor
     assert text((await executor.execute("plt.get_fignums()")).outputs[0]) == "[]"
 
 
-async def test_a_frame_or_a_figure_that_is_printed_alone_is_displayed(
+async def test_printed_frame_or_figure_is_displayed(
     executor: BaseCodeExecutor,
 ) -> None:
     output = await executor.execute(
@@ -128,7 +128,7 @@ async def test_a_frame_or_a_figure_that_is_printed_alone_is_displayed(
     assert output.stdout == "end\n"
 
 
-async def test_what_else_is_printed_is_text(executor: BaseCodeExecutor) -> None:
+async def test_other_prints_are_text(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import contextlib, io, sys\nimport pandas as pd\ndf = pd.DataFrame({'column': [1, 2]})\n"
         "print('a frame:', df)\nprint(df, file=sys.stderr)\nprint(df['column'])\nprint()\n"
@@ -144,9 +144,7 @@ async def test_what_else_is_printed_is_text(executor: BaseCodeExecutor) -> None:
     assert output.stderr == "   column\n0       1\n1       2\n"
 
 
-async def test_a_print_goes_where_the_code_sends_it(
-    executor: BaseCodeExecutor, tmp_path: Path
-) -> None:
+async def test_print_follows_its_file_argument(executor: BaseCodeExecutor, tmp_path: Path) -> None:
     await executor.set_cwd(str(tmp_path))
     output = await executor.execute(
         "with open('a.txt', 'w') as file:\n    print('kept', 7, sep='-', file=file)\n"
@@ -156,7 +154,7 @@ async def test_a_print_goes_where_the_code_sends_it(
     assert (tmp_path / "a.txt").read_text() == "kept-7\n"
 
 
-async def test_what_child_processes_print(executor: BaseCodeExecutor) -> None:
+async def test_child_process_prints_are_captured(executor: BaseCodeExecutor) -> None:
     """However they are started. Their order among one another is that in which they write."""
     output = await executor.execute(
         "import os, subprocess, sys\nprint('parent')\n"
@@ -172,7 +170,7 @@ async def test_what_child_processes_print(executor: BaseCodeExecutor) -> None:
     assert [text(each) for each in output.shown] == ["(3, 'caught\\n')"]
 
 
-async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecutor) -> None:
+async def test_endless_line_is_cut_in_the_middle(executor: BaseCodeExecutor) -> None:
     output = await executor.execute("print('a' + 'x' * 5_000_000 + 'b')\n'y' * 5_000_000")
     assert output.truncated
     assert (output.stdout[:2], output.stdout[-3:]) == ("ax", "xb\n")
@@ -180,7 +178,7 @@ async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecuto
     assert len(text(output.shown[0])) <= 4_000
 
 
-async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
+async def test_every_unicode_plane_is_kept(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "größe = '日本 \U0001f600 e\u0301 \u202e'\nprint(größe)\nprint('\\udc80')\ngröße"
     )
@@ -200,7 +198,7 @@ async def test_unicode_of_every_plane(executor: BaseCodeExecutor) -> None:
         ("import asyncio; await asyncio.sleep(0)", 0),
     ],
 )
-async def test_a_forked_child_that_goes_on_ends_with_the_cell(
+async def test_forked_child_ends_with_the_cell(
     executor: BaseCodeExecutor, child: str, code: int
 ) -> None:
     first = await executor.execute(

@@ -9,14 +9,14 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from tests.contracts.told import failure, text
 
 
-async def test_the_namespace_lasts(executor: BaseCodeExecutor) -> None:
+async def test_namespace_persists(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]\ndef f(): return x")
     await executor.execute("x = [2]")
     assert text((await executor.execute("f()")).outputs[0]) == "[2]"
     assert set(executor.variables()) == {"x", "f"}
 
 
-async def test_awaits_at_the_top(executor: BaseCodeExecutor) -> None:
+async def test_top_level_await_works(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 7\n"
         "async with asyncio.timeout(5):\n    x = await f()\nawait asyncio.gather(f(), f())"
@@ -25,7 +25,7 @@ async def test_awaits_at_the_top(executor: BaseCodeExecutor) -> None:
     assert executor.variables()["x"] == 7
 
 
-async def test_classes_dataclasses_decorators_and_super(executor: BaseCodeExecutor) -> None:
+async def test_classes_dataclasses_decorators_and_super_work(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "from __future__ import annotations\n"
         "import functools\nfrom dataclasses import dataclass\n"
@@ -39,7 +39,7 @@ async def test_classes_dataclasses_decorators_and_super(executor: BaseCodeExecut
     assert (output.stdout, text(output.shown[0])) == ("3\n", "(True, P(x=3, y='é'))")
 
 
-async def test_the_folder_is_the_one_that_was_set_and_is_put_back(
+async def test_working_folder_is_set_and_restored(
     executor: BaseCodeExecutor, tmp_path: Path
 ) -> None:
     before = Path.cwd()
@@ -52,19 +52,19 @@ async def test_the_folder_is_the_one_that_was_set_and_is_put_back(
     assert Path.cwd() == before
 
 
-async def test_a_folder_that_does_not_exist_is_refused(executor: BaseCodeExecutor) -> None:
+async def test_missing_folder_is_refused(executor: BaseCodeExecutor) -> None:
     with pytest.raises(NotADirectoryError, match="no/such"):
         await executor.set_cwd("no/such")
 
 
-async def test_streams_that_the_code_replaces_are_put_back(executor: BaseCodeExecutor) -> None:
+async def test_replaced_streams_are_restored(executor: BaseCodeExecutor) -> None:
     before = sys.stdout, sys.stderr, sys.displayhook
     await executor.execute("import io, sys\nsys.stdout = sys.stderr = io.StringIO()")
     assert (sys.stdout, sys.stderr, sys.displayhook) == before
     assert (await executor.execute("print(1)")).stdout == "1\n"
 
 
-async def test_clearing_forgets_variables_and_origins(executor: BaseCodeExecutor) -> None:
+async def test_clearing_removes_variables_and_origins(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
     await executor.clear_namespace()
     assert executor.variables() == {}
@@ -79,7 +79,7 @@ async def test_eval_takes_one_expression(executor: BaseCodeExecutor) -> None:
     assert failure(await executor.eval("")).name == "SyntaxError"
 
 
-async def test_async_generators_and_comprehensions(executor: BaseCodeExecutor) -> None:
+async def test_async_generators_and_comprehensions_work(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import asyncio\nasync def count(to):\n    try:\n        for n in range(to):\n"
         "            await asyncio.sleep(0)\n            yield n\n    finally:\n"
@@ -91,7 +91,7 @@ async def test_async_generators_and_comprehensions(executor: BaseCodeExecutor) -
     assert text(output.shown[0]) == "[0, 2]"
 
 
-async def test_an_async_generator_that_is_left_early_can_be_closed_in_the_next_cell(
+async def test_abandoned_async_generator_can_be_closed_later(
     executor: BaseCodeExecutor,
 ) -> None:
     await executor.execute(
@@ -102,7 +102,7 @@ async def test_an_async_generator_that_is_left_early_can_be_closed_in_the_next_c
     assert (output.stdout, text(output.shown[0])) == ("closed\n", "1")
 
 
-async def test_a_class_with_a_metaclass_and_its_instances_survive_the_cell(
+async def test_metaclass_and_instances_survive_the_cell(
     executor: BaseCodeExecutor,
 ) -> None:
     await executor.execute(
@@ -116,7 +116,7 @@ async def test_a_class_with_a_metaclass_and_its_instances_survive_the_cell(
     assert text(output.outputs[0]) == "(9, 9, <Colour.RED: 1>, True)"
 
 
-async def test_what_a_cell_defines_can_be_pickled(executor: BaseCodeExecutor) -> None:
+async def test_definitions_can_be_pickled(executor: BaseCodeExecutor) -> None:
     await executor.execute("class P:\n    x = 7\ndef f(): return 8")
     output = await executor.execute(
         "import pickle, sys\ntry:\n    kept = pickle.loads(pickle.dumps(P().x))\n"
@@ -125,7 +125,7 @@ async def test_what_a_cell_defines_can_be_pickled(executor: BaseCodeExecutor) ->
     assert text(output.outputs[0]) == "(7, True)"
 
 
-async def test_an_array_can_be_resized_in_place(executor: BaseCodeExecutor) -> None:
+async def test_array_can_be_resized_in_place(executor: BaseCodeExecutor) -> None:
     await executor.execute("import numpy as np\narr = np.arange(3)")
     output = await executor.execute("arr.resize(5)\narr.tolist()")
     assert output.error is None

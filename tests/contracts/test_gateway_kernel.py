@@ -83,7 +83,7 @@ def lost(output: KernelOutput) -> ExceptionObject:
     return output.error
 
 
-async def test_a_kernel_that_somebody_restarted_is_a_loss_and_the_code_did_not_run(
+async def test_restarted_kernel_is_lost_and_code_did_not_run(
     executor: RemoteExecutor, gateway: str, token: str, tmp_path: Path
 ) -> None:
     manager = await manager_of(executor, gateway, token)
@@ -95,7 +95,7 @@ async def test_a_kernel_that_somebody_restarted_is_a_loss_and_the_code_did_not_r
     assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
 
 
-async def test_a_kernel_that_the_server_ended_is_a_loss(
+async def test_kernel_ended_by_server_is_lost(
     executor: RemoteExecutor, gateway: str, token: str
 ) -> None:
     manager = await manager_of(executor, gateway, token)
@@ -107,9 +107,7 @@ async def test_a_kernel_that_the_server_ended_is_a_loss(
     assert (await executor.execute("print(1)")).stdout == "1\n"
 
 
-async def test_a_connection_that_breaks_loses_nothing(
-    gateway: str, token: str, tmp_path: Path
-) -> None:
+async def test_broken_connection_loses_nothing(gateway: str, token: str, tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     async with line_to(gateway) as (line, _, url), RemoteExecutor(url=url, token=token) as executor:
         await executor.execute("x = 1")
@@ -130,9 +128,7 @@ async def test_a_connection_that_breaks_loses_nothing(
         assert executor.variables()["x"] == 3
 
 
-async def test_a_server_that_is_gone_is_a_loss_and_then_one_clear_sentence(
-    gateway: str, token: str
-) -> None:
+async def test_vanished_server_is_a_loss_then_one_sentence(gateway: str, token: str) -> None:
     async with (
         line_to(gateway) as (line, server, url),
         RemoteExecutor(url=url, token=token) as executor,
@@ -158,7 +154,7 @@ async def test_a_server_that_is_gone_is_a_loss_and_then_one_clear_sentence(
     ],
     ids=["token", "no-token", "path", "name"],
 )
-async def test_what_a_server_refuses_is_one_clear_sentence(
+async def test_server_refusal_is_one_clear_sentence(
     gateway: str, token: str, path: str, name: str, given: str | None, said: str
 ) -> None:
     own = token if given is None else given
@@ -171,7 +167,7 @@ async def test_what_a_server_refuses_is_one_clear_sentence(
 
 
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"{}", b"[]"])
-async def test_what_is_no_jupyter_server_is_told(body: bytes) -> None:
+async def test_non_jupyter_server_is_reported(body: bytes) -> None:
     async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
@@ -185,7 +181,7 @@ async def test_what_is_no_jupyter_server_is_told(body: bytes) -> None:
     assert "is no Jupyter server that can be used" in error.message
 
 
-async def test_the_token_stands_in_no_message_repr_or_log(
+async def test_token_appears_in_no_message_repr_or_log(
     gateway: str, token: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -212,17 +208,17 @@ async def test_the_token_stands_in_no_message_repr_or_log(
         ("http://[::1]:8888/base/api", "http://[::1]:8888/base", None),
     ],
 )
-def test_the_address_of_a_server(given: str, address: str, token: str | None) -> None:
+def test_server_address_is_parsed(given: str, address: str, token: str | None) -> None:
     assert server_address(given) == (address, token)
 
 
 @pytest.mark.parametrize("given", ["host:8888", "ftp://host", "", "http://", "ws://host"])
-def test_what_is_no_address_of_a_server_is_refused_at_once(given: str) -> None:
+def test_invalid_address_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match="begins with http"):
         RemoteExecutor(url=given)
 
 
-def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+def test_password_in_address_is_refused_and_hidden() -> None:
     with pytest.raises(ValueError, match="put no password") as refused:
         RemoteExecutor(url="http://me:secret@host")
     assert "secret" not in str(refused.value)

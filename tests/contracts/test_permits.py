@@ -27,7 +27,7 @@ def sha(reach: Reach) -> str:
     return f"leave for {reach.sentence}"
 
 
-async def test_code_waits_at_the_statement_and_goes_on_there(executor: BaseCodeExecutor) -> None:
+async def test_code_waits_at_statement_and_continues_there(executor: BaseCodeExecutor) -> None:
     begun: list[str] = []
 
     def leaving(reach: Reach, statement: str, reads: bool) -> str:
@@ -65,7 +65,7 @@ async def test_code_waits_at_the_statement_and_goes_on_there(executor: BaseCodeE
     assert executor.paused is None
 
 
-async def test_what_cannot_be_put_on_record_does_not_happen(executor: BaseCodeExecutor) -> None:
+async def test_unrecordable_effect_does_not_happen(executor: BaseCodeExecutor) -> None:
     def leaving(reach: Reach, statement: str, reads: bool) -> str:
         raise OSError("the disk is full")
 
@@ -77,9 +77,7 @@ async def test_what_cannot_be_put_on_record_does_not_happen(executor: BaseCodeEx
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_a_file_is_kept_before_it_is_replaced_or_that_is_asked(
-    executor: BaseCodeExecutor, keeps: bool
-) -> None:
+async def test_file_is_backed_up_or_asked_about(executor: BaseCodeExecutor, keeps: bool) -> None:
     """Behind a gateway nothing can be kept, since its files may be another machine's."""
     Path("mine.txt").write_text("old")
     is_far = getattr(executor, "url", None) is not None

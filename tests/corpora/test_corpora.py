@@ -33,21 +33,21 @@ def test_every_cell_compiles(entry: Entry) -> None:
         compile(code, entry.id, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def test_reaching_entries_name_a_kind_and_a_target() -> None:
+def test_reaching_entries_name_kind_and_target() -> None:
     assert [entry.id for entry in REACHING if entry.kind not in KINDS or not entry.target] == []
     assert {entry.kind for entry in REACHING} == KINDS
     assert [entry.id for entry in HARMLESS if entry.kind or entry.target] == []
 
 
 @pytest.mark.parametrize("name", ["reaching", "harmless"])
-def test_at_least_110_entries_run_with_the_test_extra(
+def test_at_least_110_entries_run_with_test_extra(
     name: Literal["reaching", "harmless"],
 ) -> None:
     assert sum(entry.installed for entry in load(name)) >= 110
 
 
 @pytest.mark.slow
-def test_every_harmless_cell_runs_without_an_error(tmp_path: Path) -> None:
+def test_every_harmless_cell_runs(tmp_path: Path) -> None:
     """In one process, with an empty home."""
     home = tmp_path / "home"
     home.mkdir()

@@ -39,7 +39,7 @@ def _held(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", INJECTIONS)
-async def test_an_obeyed_instruction_in_the_data_reaches_nothing_outside(
+async def test_obeyed_injection_reaches_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = INJECTIONS[name]
@@ -99,6 +99,6 @@ async def test_an_obeyed_instruction_in_the_data_reaches_nothing_outside(
     assert row.get("refused") or isinstance(events[-1], UserInputRequested), events[-1]
 
 
-def test_there_are_twenty_of_them_in_all_three_places() -> None:
+def test_twenty_injections_in_all_three_places() -> None:
     assert len(INJECTIONS) >= 20
     assert {each["where"] for each in INJECTIONS.values()} == set(READING)

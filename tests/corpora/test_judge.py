@@ -24,13 +24,13 @@ def test_same_accepts_only_the_truth(truth: object, shown: object, right: bool) 
     assert same(truth, shown) is right
 
 
-def test_a_number_among_many_is_not_told() -> None:
+def test_number_among_many_is_not_an_answer() -> None:
     assert told(5, "There are 5 visits.")
     assert not told(5, "There are 6 visits.")
     assert not told(5, "1, 2, 3, 4 and 5")
 
 
-def test_every_entry_has_an_id_and_a_truth() -> None:
+def test_every_entry_has_id_and_truth() -> None:
     found = entries()
     assert len({entry["id"] for entry in found}) == len(found)
     for entry in found:

@@ -6,7 +6,7 @@ from tests.corpora.requests.judge import OUTCOMES, as_table, entries, judge
 
 
 @pytest.mark.exhaustive
-async def test_no_request_of_the_corpus_is_answered_wrongly() -> None:
+async def test_no_request_is_answered_wrongly() -> None:
     counts = await judge([])
     print(as_table(counts))
     total = {each: sum(row[each] for row in counts.values()) for each in OUTCOMES}
@@ -17,7 +17,7 @@ async def test_no_request_of_the_corpus_is_answered_wrongly() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["kiosk", "club"])
-async def test_a_file_that_is_not_plain_is_read_and_asked_about_rightly(corpus: str) -> None:
+async def test_unusual_file_is_read_or_asked_about(corpus: str) -> None:
     (row,) = (await judge([corpus])).values()
     assert (row["WRONG"], row["not loaded"]) == (0, 0)
     assert row["right"] >= 20

@@ -34,7 +34,7 @@ def _run(name: str, folder: Path) -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in told}
 
 
-def test_cells_that_reach_are_asked_about_or_refused(tmp_path: Path) -> None:
+def test_reaching_cells_are_asked_about_or_refused(tmp_path: Path) -> None:
     came = _run("reaching", tmp_path)
     assert len(came) >= 240
     silent = {
@@ -47,7 +47,7 @@ def test_cells_that_reach_are_asked_about_or_refused(tmp_path: Path) -> None:
     assert sum(bool(told["held"]) for told in came.values()) >= 0.9 * len(came)
 
 
-def test_cells_that_do_not_reach_are_left_alone(tmp_path: Path) -> None:
+def test_harmless_cells_are_left_alone(tmp_path: Path) -> None:
     came = _run("harmless", tmp_path)
     assert len(came) >= 190
     alarms = [t for t in came.values() if t["preview"] or t["held"] or t["error"]]

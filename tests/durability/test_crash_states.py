@@ -67,7 +67,7 @@ def _without_chance(state: State) -> State:
 
 
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
-def test_a_power_cut_at_any_step_takes_nothing_that_was_announced(
+def test_power_cut_at_any_step_keeps_announced_data(
     act: acts.Act,
     check: acts.Check,
     goes_on: acts.Check,
@@ -83,7 +83,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_announced(
 
 @every(7)
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
-def test_what_is_announced_after_a_kill_at_any_call_outlives_the_power_cut_that_follows(
+def test_power_cut_after_kill_keeps_announced_data(
     act: acts.Act,
     check: acts.Check,
     goes_on: acts.Check,
@@ -108,7 +108,7 @@ def test_what_is_announced_after_a_kill_at_any_call_outlives_the_power_cut_that_
 
 @every(7)
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
-def test_what_is_announced_after_a_sync_that_failed_does_not_rest_on_it(
+def test_nothing_announced_relies_on_failed_sync(
     act: acts.Act,
     check: acts.Check,
     goes_on: acts.Check,
@@ -156,7 +156,7 @@ acts.suspend(Path(sys.argv[1]), lambda word: os.write(2, f"announced {word}\\n".
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced")
-def test_a_power_cut_at_any_system_call_of_a_suspend_takes_no_question_that_was_announced(
+def test_power_cut_during_suspend_keeps_announced_question(
     tmp_path: Path, examine: Callable[..., None]
 ) -> None:
     """With every page of the journal and of its log lost, torn or out of order by itself."""

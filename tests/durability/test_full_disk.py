@@ -47,7 +47,7 @@ def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 @every(5)
 @pytest.mark.parametrize("is_short", [False, True], ids=["whole", "short"])
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_a_publish_that_fails_at_any_call_says_so_and_succeeds_the_next_time(
+def test_publish_failing_at_any_call_says_so_and_retries(
     code: int, is_short: bool, stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def second(root: Path) -> str:
@@ -93,9 +93,7 @@ def _strays(root: Path) -> list[Path]:
 
 @pytest.mark.parametrize("is_short", [False, True], ids=["whole", "short"])
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_a_file_that_cannot_be_rewritten_is_whole_and_is_the_next_time(
-    code: int, is_short: bool, tmp_path: Path
-) -> None:
+def test_failed_rewrite_leaves_file_whole(code: int, is_short: bool, tmp_path: Path) -> None:
     def written(root: Path) -> None:
         (root / "file").write_bytes(b"one")
 
@@ -123,9 +121,7 @@ def test_a_file_that_cannot_be_rewritten_is_whole_and_is_the_next_time(
 
 
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_a_key_that_cannot_be_written_is_said_and_made_the_next_time(
-    code: int, tmp_path: Path
-) -> None:
+def test_failed_key_write_is_reported_and_retried(code: int, tmp_path: Path) -> None:
     def key(root: Path) -> str:
         return Keyring.open(root / "keys", {}, ManualClock()).current().key_id
 
@@ -142,9 +138,7 @@ def test_a_key_that_cannot_be_written_is_said_and_made_the_next_time(
 
 
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_a_journal_that_cannot_be_made_is_said_and_made_the_next_time(
-    code: int, tmp_path: Path
-) -> None:
+def test_failed_journal_creation_is_reported_and_retried(code: int, tmp_path: Path) -> None:
     def asked(root: Path) -> None:
         acts.suspend(root, lambda _word: None)
 
@@ -159,7 +153,7 @@ def test_a_journal_that_cannot_be_made_is_said_and_made_the_next_time(
         assert not _strays(root / ".ockham")
 
 
-def test_an_open_journal_that_cannot_be_made_again_is_made_once_there_is_room(
+def test_lost_journal_is_recreated_once_space_allows(
     tmp_path: Path,
 ) -> None:
     place = tmp_path / ".ockham" / acts.JOURNAL
@@ -206,7 +200,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
 
 @pytest.mark.parametrize("problem", ["database or disk is full", "disk I/O error"])
 @pytest.mark.parametrize("statement", range(4))
-def test_a_suspend_whose_statement_fails_keeps_nothing_by_half(
+def test_failed_suspend_keeps_nothing_half(
     statement: int, problem: str, tmp_path: Path, failing: type[_Failing]
 ) -> None:
     place = tmp_path / ".ockham" / acts.JOURNAL
@@ -262,7 +256,7 @@ print(json.dumps(said))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of a file")
-def test_files_that_may_not_grow_any_more_lose_nothing(tmp_path: Path) -> None:
+def test_file_size_limit_loses_nothing(tmp_path: Path) -> None:
     """The limit of the operating system, which cuts a write short and then refuses it."""
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED, str(tmp_path)],

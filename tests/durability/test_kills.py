@@ -23,9 +23,7 @@ pytestmark = [
 
 @every(25)
 @pytest.mark.parametrize("act", ["publish", "suspend"])
-def test_a_kill_at_any_system_call_loses_nothing_and_leaves_nothing_by_half(
-    act: str, stride: int
-) -> None:
+def test_kill_at_any_system_call_loses_nothing(act: str, stride: int) -> None:
     counts = _tried("--only", "kills", "--stride", str(stride), act)[f"{act} killed"]
     assert counts["at calls that write"] > 50
     assert counts["killed"] == counts["points"] > counts["at calls that write"]
@@ -33,7 +31,7 @@ def test_a_kill_at_any_system_call_loses_nothing_and_leaves_nothing_by_half(
 
 @every(25)
 @pytest.mark.parametrize("act", ["publish", "suspend"])
-def test_a_system_call_that_is_refused_is_told_and_loses_nothing(act: str, stride: int) -> None:
+def test_refused_system_call_is_reported_and_loses_nothing(act: str, stride: int) -> None:
     counts = _tried("--only", "refusals", "--stride", str(stride), act)[f"{act} refused"]
     assert counts["points"] >= counts["told"] > 50
 

@@ -124,7 +124,7 @@ def _may_write(call: ast.Call, *, is_method: bool) -> bool:
         "path.rename(other)",
     ],
 )
-def test_what_writes_is_seen(call: str) -> None:
+def test_every_writer_is_detected(call: str) -> None:
     assert list(_writes(call))
 
 
@@ -140,7 +140,7 @@ def test_what_writes_is_seen(call: str) -> None:
         "Keyring.open(None, environ)",
     ],
 )
-def test_what_writes_nothing_is_not_taken_for_it(call: str) -> None:
+def test_non_writers_are_not_flagged(call: str) -> None:
     assert not list(_writes(call))
 
 
@@ -159,7 +159,7 @@ def _found() -> set[tuple[str, str]]:
     }
 
 
-def test_nothing_but_the_seam_writes_files() -> None:
+def test_only_the_seam_writes_files() -> None:
     strays = _found() - set(EXCEPTIONS)
     assert not strays, (
         f"{sorted(strays)} write past durable.py: use durable.create, replace or append_line "
@@ -167,5 +167,5 @@ def test_nothing_but_the_seam_writes_files() -> None:
     )
 
 
-def test_no_exception_is_out_of_date() -> None:
+def test_exceptions_are_current() -> None:
     assert not set(EXCEPTIONS) - _found()

@@ -37,7 +37,7 @@ def is_marked(cell: Any) -> bool:
     return asked in text and "%agent answer NUMBER" in text and "Step 1 · Two numbers" in text
 
 
-def test_a_question_is_marked_and_the_notebook_goes_on_to_where_it_is_answered(
+def test_question_is_marked_and_notebook_continues(
     place: Path,
 ) -> None:
     notebook = notebook_of(*ASKING, "went_on, numbers", "%agent answer the sum", "together")
@@ -51,7 +51,7 @@ def test_a_question_is_marked_and_the_notebook_goes_on_to_where_it_is_answered(
     assert text_of(together) == "7"
 
 
-def test_a_question_fails_the_notebook_where_that_is_asked_for(place: Path) -> None:
+def test_question_fails_notebook_when_requested(place: Path) -> None:
     notebook = notebook_of("%config ParsimonyAgent.on_question = 'raise'", *ASKING)
     with pytest.raises(CellExecutionError, match=REFUSED):
         execute(notebook, place)
@@ -79,7 +79,7 @@ def papermill(
     return done, nbformat.read(folder / "made.ipynb", as_version=4)
 
 
-def test_papermill_gives_parameters_to_agent_cells_and_goes_on_behind_a_question(
+def test_papermill_parameters_reach_agent_cells(
     place: Path,
 ) -> None:
     notebook = notebook_of(
@@ -99,7 +99,7 @@ def test_papermill_gives_parameters_to_agent_cells_and_goes_on_behind_a_question
     assert made.cells[-1].execution_count is not None
 
 
-def test_papermill_fails_at_a_question_where_that_is_asked_for(place: Path) -> None:
+def test_papermill_fails_at_question_when_requested(place: Path) -> None:
     done, made = papermill(notebook_of(*ASKING), place, PARSIMONY_ON_QUESTION="raise")
     assert done.returncode == 1
     assert REFUSED in done.stderr

@@ -99,13 +99,13 @@ def is_picture(output: Any) -> bool:
 EXPORTS = pytest.mark.parametrize("export", [as_html, as_markdown])
 
 
-def test_everything_about_the_run_is_saved_as_text(saved: Any) -> None:
+def test_run_is_saved_as_text(saved: Any) -> None:
     text = " ".join(text_of(*outputs(saved)).split())
     assert [what for what, words in TOLD.items() if words not in text] == []
 
 
 @EXPORTS
-def test_an_export_reads_as_the_saved_text(saved: Any, export: Any) -> None:
+def test_export_equals_saved_text(saved: Any, export: Any) -> None:
     page = export(saved)
     drawn = [each for each in outputs(saved) if is_picture(each)]
     said = [each for each in outputs(saved) if not is_picture(each)]
@@ -114,9 +114,7 @@ def test_an_export_reads_as_the_saved_text(saved: Any, export: Any) -> None:
 
 
 @EXPORTS
-def test_an_export_brings_nothing_of_ours_that_runs_loads_or_is_clicked(
-    saved: Any, export: Any
-) -> None:
+def test_export_runs_loads_and_links_nothing(saved: Any, export: Any) -> None:
     plain = notebook_of("1 + 1")
     without, page = export(plain), export(saved)
     assert page.scripts == without.scripts
@@ -125,7 +123,7 @@ def test_an_export_brings_nothing_of_ours_that_runs_loads_or_is_clicked(
     assert [each for each in beyond if not each.startswith(("data:image/png", "output_"))] == []
 
 
-def test_no_state_of_widgets_is_saved(saved: Any) -> None:
+def test_no_widget_state_is_saved(saved: Any) -> None:
     assert "widgets" not in saved.metadata
     kinds = {kind for each in outputs(saved) for kind in each.get("data", {})}
     assert kinds <= {
@@ -137,7 +135,7 @@ def test_no_state_of_widgets_is_saved(saved: Any) -> None:
     }
 
 
-def test_an_export_says_how_to_answer_where_the_buttons_were(place: Path) -> None:
+def test_export_says_how_to_answer(place: Path) -> None:
     notebook = live(place, SOURCES[:2])
     assert any(WIDGET in each.get("data", {}) for each in outputs(notebook))
     asked = "Shall the chart be published? It has three bars."

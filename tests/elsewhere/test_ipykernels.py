@@ -61,16 +61,14 @@ def drawn_per_second(cell: Cell) -> dict[str, int]:
     }
 
 
-def test_the_kernel_runs_the_version_that_is_meant(
-    kernel: LiveKernel, named: tuple[str, str]
-) -> None:
+def test_kernel_runs_intended_version(kernel: LiveKernel, named: tuple[str, str]) -> None:
     assert kernel.run("import importlib.metadata, ipykernel").status == "ok"
     imported = printed(kernel, "ipykernel.__version__")
     assert printed(kernel, "importlib.metadata.version('ipykernel')") == imported
     assert named[1] in (imported, INSTALLED)
 
 
-def test_a_turn_ends_as_the_text_that_its_journal_tells(kernel: LiveKernel, folder: Path) -> None:
+def test_turn_ends_as_journal_text(kernel: LiveKernel, folder: Path) -> None:
     use(kernel, "offline")
     cell = kernel.run(f"%%agent\n{REQUEST}", cell_id="turn")
     assert cell.status == "ok"
@@ -79,7 +77,7 @@ def test_a_turn_ends_as_the_text_that_its_journal_tells(kernel: LiveKernel, fold
     assert printed(kernel, "len(iowa_electricity)") == "51"
 
 
-def test_without_updates_the_same_text_is_said_once(kernel: LiveKernel, folder: Path) -> None:
+def test_same_text_appears_once_without_updates(kernel: LiveKernel, folder: Path) -> None:
     use(kernel, "offline")
     cell = kernel.run(f"%%agent\n{REQUEST}")
     assert cell.status == "ok"
@@ -88,7 +86,7 @@ def test_without_updates_the_same_text_is_said_once(kernel: LiveKernel, folder: 
     assert lines("\n".join(said)) == recorded(folder)
 
 
-def test_a_question_is_answered_in_another_cell(kernel: LiveKernel) -> None:
+def test_question_is_answered_in_another_cell(kernel: LiveKernel) -> None:
     use(kernel, "asking")
     asked = kernel.run("%%agent\ntogether", cell_id="asked")
     assert (asked.status, asked.reply["ename"]) == ("error", "QuestionPending")
@@ -103,7 +101,7 @@ def test_a_question_is_answered_in_another_cell(kernel: LiveKernel) -> None:
 
 @pytest.mark.parametrize("model", ["endless", "silent"])
 @pytest.mark.parametrize("by", ["signal", "message"])
-def test_stop_ends_the_turn_and_leaves_the_variables(
+def test_stop_ends_turn_and_keeps_variables(
     kernel: LiveKernel, folder: Path, model: str, by: str
 ) -> None:
     assert kernel.run("mine = 41").status == "ok"
@@ -122,7 +120,7 @@ def test_stop_ends_the_turn_and_leaves_the_variables(
     assert printed(kernel, "mine + 1") == "42"
 
 
-def test_no_display_is_drawn_more_than_ten_times_a_second(kernel: LiveKernel, folder: Path) -> None:
+def test_display_updates_at_most_ten_times_a_second(kernel: LiveKernel, folder: Path) -> None:
     use(kernel, "chatty")
     cell = kernel.run("%%agent\ntalk", cell_id="talk")
     assert cell.status == "ok"

@@ -31,7 +31,7 @@ def compare(folder: Path, version: str, *options: str) -> subprocess.CompletedPr
     )
 
 
-def test_notebooks_are_compared_in_the_ipykernel_that_is_meant(tmp_path: Path) -> None:
+def test_notebooks_are_compared_in_intended_ipykernel(tmp_path: Path) -> None:
     cells = notebook_of(*["import ipykernel\nipykernel.__version__"] * 2)
     for cell, told in zip(cells.cells, (OLDER, "1.0"), strict=True):
         cell.execution_count = 1
@@ -56,7 +56,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [(INSTALLED, ()), (INSTALLED, ("-n", "2")), (OLDER, ())],
     ids=["plain", "again, with workers", "again, under an older ipykernel"],
 )
-def test_every_cell_gives_what_is_saved_and_leaves_nothing_behind(
+def test_every_cell_reproduces_saved_output(
     version: str, options: tuple[str, ...], clone: Path
 ) -> None:
     def files() -> dict[Path, bytes]:

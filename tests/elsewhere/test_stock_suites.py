@@ -8,7 +8,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.exhaustive]
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_every_test_goes_as_with_the_stock_kernel(
+def test_stock_suite_results_match_stock_kernel(
     suite: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not list(FOLDER.glob(f"{suite}-*/tests")):

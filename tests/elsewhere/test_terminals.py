@@ -39,7 +39,7 @@ def console(place: Path) -> Iterator[Ipython]:
         yield typed
 
 
-def test_a_question_says_how_it_is_answered_and_the_turn_ends_as_text(ipython: Ipython) -> None:
+def test_question_names_how_to_answer_and_turn_ends_as_text(ipython: Ipython) -> None:
     asked = " ".join(ipython.run("%%agent", REQUEST).split())
     assert "Which column of seattle_weather do you mean by 'temperature'?" in asked
     assert HOW in asked
@@ -52,7 +52,7 @@ def test_a_question_says_how_it_is_answered_and_the_turn_ends_as_text(ipython: I
     assert "48" in ipython.run("len(mean_temp_max_by_month)")
 
 
-def test_a_console_says_how_its_question_is_answered(console: Ipython) -> None:
+def test_console_names_how_to_answer(console: Ipython) -> None:
     console.run("%agent model asking")
     assert HOW in console.run("%%agent", "together")
     assert "Together they are 7." in console.run("%agent answer 1")
@@ -73,7 +73,7 @@ def await_begin(typed: Ipython, place: Path) -> None:
 
 @pytest.mark.parametrize("model", ["endless", "silent"])
 @pytest.mark.parametrize("where", ["ipython", "console"])
-def test_ctrl_c_stops_the_turn_and_leaves_the_variables(
+def test_ctrl_c_stops_turn_and_keeps_variables(
     model: str, where: str, place: Path, request: pytest.FixtureRequest
 ) -> None:
     typed: Ipython = request.getfixturevalue(where)

@@ -78,7 +78,7 @@ def turns(vscode: VSCode) -> list[tuple[str, str]]:
         return [(turn.notebook, turn.status) for turn in journal.turns()]
 
 
-def test_a_cell_that_was_edited_is_the_same_turn_of_the_notebook_that_is_open(
+def test_edited_cell_is_same_turn_of_open_notebook(
     vscode: VSCode,
 ) -> None:
     vscode.run(1, "%%agent\nload data/iowa-electricity.csv")
@@ -86,13 +86,13 @@ def test_a_cell_that_was_edited_is_the_same_turn_of_the_notebook_that_is_open(
     assert turns(vscode)[-2:] == [("sales.ipynb", "replaced"), ("sales.ipynb", "done")]
 
 
-def test_the_record_is_updated_in_place(vscode: VSCode) -> None:
+def test_record_is_updated_in_place(vscode: VSCode) -> None:
     cell = vscode.run(2, "%%agent\nload data/iowa-electricity.csv and show 5 rows")
     assert cell.status == "ok"
     assert cell.of_type("update_display_data")
 
 
-def test_a_question_is_an_error_that_stops_run_all_and_a_later_click_goes_on_in_its_cell(
+def test_question_stops_run_all_and_click_continues(
     vscode: VSCode,
 ) -> None:
     vscode.run(3, "%agent model asking")

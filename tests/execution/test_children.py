@@ -67,7 +67,7 @@ async def pids(folder: Path, number: int = 2) -> list[int]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_a_cell_that_is_cancelled_leaves_nothing_running(tmp_path: Path, form: str) -> None:
+async def test_cancelled_cell_leaves_nothing_running(tmp_path: Path, form: str) -> None:
     task = asyncio.create_task(CodeExecutor(cwd=tmp_path).execute(FORMS[form]))
     started = await pids(tmp_path)
     assert all(lives(pid) for pid in started)
@@ -78,7 +78,7 @@ async def test_a_cell_that_is_cancelled_leaves_nothing_running(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("form", sampled(FORMS, 2))
-async def test_a_cell_past_its_deadline_leaves_nothing_running(
+async def test_late_cell_leaves_nothing_running(
     executor: BaseCodeExecutor, tmp_path: Path, form: str
 ) -> None:
     await executor.set_cwd(str(tmp_path))
@@ -88,9 +88,7 @@ async def test_a_cell_past_its_deadline_leaves_nothing_running(
     assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
 
 
-async def test_a_magic_past_its_deadline_leaves_nothing_running(
-    shell: object, tmp_path: Path
-) -> None:
+async def test_late_magic_leaves_nothing_running(shell: object, tmp_path: Path) -> None:
     executor = NotebookExecutor(shell)
     await executor.set_cwd(str(tmp_path))
     output = await executor.execute(
@@ -100,7 +98,7 @@ async def test_a_magic_past_its_deadline_leaves_nothing_running(
     assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
 
 
-async def test_what_outlives_a_cell_that_ended_is_the_users(
+async def test_process_outliving_finished_cell_is_users(
     executor: BaseCodeExecutor, tmp_path: Path
 ) -> None:
     await executor.set_cwd(str(tmp_path))
@@ -118,7 +116,7 @@ async def test_what_outlives_a_cell_that_ended_is_the_users(
         await executor.execute("server.wait()")
 
 
-async def test_what_a_thread_of_an_earlier_cell_does_is_not_of_the_cell_that_runs(
+async def test_thread_of_earlier_cell_does_not_belong_to_current(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     executor = CodeExecutor(cwd=str(tmp_path))
@@ -145,7 +143,7 @@ async def test_what_a_thread_of_an_earlier_cell_does_is_not_of_the_cell_that_run
 
 
 @pytest.mark.kernel
-async def test_what_code_of_a_kernel_has_started_ends_when_the_kernel_is_shut_down(
+async def test_started_processes_end_with_kernel(
     tmp_path: Path,
 ) -> None:
     async with RemoteExecutor(cwd=str(tmp_path)) as executor:
@@ -159,7 +157,7 @@ async def test_what_code_of_a_kernel_has_started_ends_when_the_kernel_is_shut_do
     assert [pid for pid in started if lives(pid, 30)] == []
 
 
-def test_a_mark_is_added_to_those_of_before_and_each_finds_the_process() -> None:
+def test_process_mark_is_added_to_existing() -> None:
     outer, inner = new_mark(), new_mark()
     environment = marked(marked({"PATH": os.environ["PATH"]}, outer), inner)
     assert environment[MARKS] == f"{outer}:{inner}"
@@ -171,7 +169,7 @@ def test_a_mark_is_added_to_those_of_before_and_each_finds_the_process() -> None
             assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_pipes_are_emptied_where_select_knows_sockets_only(
+def test_pipes_are_read_where_select_is_sockets_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuses(*_: object) -> None:

@@ -49,33 +49,33 @@ def publish(
 @pytest.mark.parametrize(
     "name", ["Monthly sales", "monthly  SALES", "sales", "work/sales", IDENTITY, IDENTITY[:6]]
 )
-def test_a_dataset_is_found_by_any_of_its_names(store: ArtifactStore, name: str) -> None:
+def test_dataset_is_found_by_any_name(store: ArtifactStore, name: str) -> None:
     publish(store, MAY)
     publish(store, JUNE)
     pd.testing.assert_frame_equal(load_dataset(name), JUNE)
 
 
-def test_a_path_names_one_snapshot_however_old(store: ArtifactStore) -> None:
+def test_path_names_one_snapshot(store: ArtifactStore) -> None:
     path = publish(store, MAY).path
     publish(store, JUNE)
     for name in (path, f"../{path}", str(store.root / path)):
         pd.testing.assert_frame_equal(load_dataset(name), MAY)
 
 
-def test_a_chart_of_the_same_title_is_in_nobody_s_way(store: ArtifactStore) -> None:
+def test_chart_of_same_title_does_not_interfere(store: ArtifactStore) -> None:
     publish(store, MAY)
     publish(store, MAY, kind="chart", logical_id="c" * 64)
     assert load_dataset("Monthly sales").equals(MAY)
 
 
-def test_a_damaged_snapshot_is_not_read(store: ArtifactStore) -> None:
+def test_corrupt_snapshot_is_not_read(store: ArtifactStore) -> None:
     snapshot = store.root / publish(store, MAY).path
     snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\0")
     with pytest.raises(SnapshotError, match="damaged"):
         load_dataset("sales")
 
 
-def test_python_sees_that_the_snapshot_is_opened(store: ArtifactStore) -> None:
+def test_opening_snapshot_is_audited(store: ArtifactStore) -> None:
     """So that who watches what a cell reads knows the source."""
     path = store.root / publish(store, MAY).path
     program = (

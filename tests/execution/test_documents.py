@@ -104,7 +104,7 @@ def changed(path: Path, **members: bytes) -> Path:
     return made
 
 
-def test_a_sheet_is_a_frame_and_several_are_a_dict(workbook: Path) -> None:
+def test_one_sheet_is_a_frame_and_several_a_dict(workbook: Path) -> None:
     pd.testing.assert_frame_equal(read_excel(workbook), SALES)
     for chosen in ("Costs", 1, -1):
         assert read_excel(workbook, chosen).shape == (1, 2)
@@ -112,17 +112,17 @@ def test_a_sheet_is_a_frame_and_several_are_a_dict(workbook: Path) -> None:
     assert list(read_excel(str(workbook), sheet=["Costs"])) == ["Costs"]
 
 
-def test_a_sheet_that_is_not_there_is_answered_with_those_that_are(workbook: Path) -> None:
+def test_missing_sheet_lists_existing_ones(workbook: Path) -> None:
     for chosen in ("Sale", 2):
         with pytest.raises(DocumentError, match=r"no sheet .*'Sales', 'Costs'"):
             read_excel(workbook, chosen)
 
 
-def test_a_pdf_gives_one_text_for_each_page(paper: Path) -> None:
+def test_pdf_gives_one_text_per_page(paper: Path) -> None:
     assert read_pdf_text(paper) == ["Page one", "", "Page three"]
 
 
-def test_a_presentation_gives_the_words_tables_groups_and_notes_of_each_slide(
+def test_presentation_gives_words_tables_groups_and_notes(
     slides: Path,
 ) -> None:
     assert read_pptx_text(slides) == ["Growth\nNotes: say it slowly", "May\t3\nin a group"]
@@ -140,7 +140,7 @@ def refusal(suffix: str, path: Path, data: bytes) -> str:
 
 @pytest.mark.parametrize("suffix", READERS)
 class TestAFileThatIsNoSuchDocument:
-    def test_a_missing_file_is_missing(self, suffix: str, tmp_path: Path) -> None:
+    def test_missing_file_is_missing(self, suffix: str, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             READERS[suffix](tmp_path / f"none{suffix}")
 
@@ -151,7 +151,7 @@ class TestAFileThatIsNoSuchDocument:
         for data in (b"", OLE, *others):
             assert "cannot be read as a" in refusal(suffix, tmp_path / "other", data)
 
-    def test_a_file_cut_anywhere_is_one_error(self, suffix: str, files: dict[str, Path]) -> None:
+    def test_truncated_file_is_one_error(self, suffix: str, files: dict[str, Path]) -> None:
         data = files[suffix].read_bytes()
         told = [
             refusal(suffix, files[suffix].with_name("cut"), data[: len(data) * tenth // 10])
@@ -160,7 +160,7 @@ class TestAFileThatIsNoSuchDocument:
         # Of a PDF of which the end alone is missing something can be had.
         assert sum("cut" in each for each in told) >= 7
 
-    def test_it_is_opened_once_through_open(
+    def test_file_is_opened_once_through_open(
         self, suffix: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """So that who watches what is opened knows the source."""
@@ -189,7 +189,7 @@ def test_entities_are_never_expanded(suffix: str, files: dict[str, Path]) -> Non
         READERS[suffix](changed(files[suffix], **{part: bomb.encode()}))
 
 
-def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
+def test_encrypted_pdf_asks_for_password(tmp_path: Path) -> None:
     path = pdf(tmp_path / "secret.pdf", says("hidden"), password="open sesame")
     for password in ("", "wrong"):
         with pytest.raises(DocumentError, match=r"is encrypted: hand in the password"):
@@ -200,7 +200,7 @@ def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reader", "library"), [(read_pdf_text, "pypdf"), (read_pptx_text, "pptx")]
 )
-def test_without_its_library_a_reader_says_what_to_install(
+def test_missing_library_says_what_to_install(
     reader: Callable[..., Any], library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)

@@ -21,7 +21,7 @@ async def test_magics_bind_nothing(shell: Any) -> None:
     assert "fresh" not in shell.user_ns
 
 
-async def test_a_checkpoint_that_is_open_is_none_the_wiser() -> None:
+async def test_open_checkpoint_is_unaffected() -> None:
     executor = CodeExecutor()
     await executor.execute("items = [1]")
     held = executor.checkpoints()

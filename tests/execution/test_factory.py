@@ -56,7 +56,7 @@ def primitive(value: Any) -> PrimitiveObject:
 
 
 @pytest.mark.parametrize("value", [Raises(), NoText(), [Raises()], {"k": Raises()}])
-def test_a_repr_that_fails_is_an_output_all_the_same(value: Any) -> None:
+def test_raising_repr_is_still_an_output(value: Any) -> None:
     assert primitive(value).text
 
 
@@ -70,7 +70,7 @@ def test_a_repr_that_fails_is_an_output_all_the_same(value: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_a_huge_value_is_cut(value: Any) -> None:
+def test_huge_value_is_cut(value: Any) -> None:
     output = primitive(value)
     assert 0 < len(output.text) <= DISPLAY_CHARS
 
@@ -81,13 +81,13 @@ def test_small_values_are_shown_as_they_are() -> None:
     assert not primitive(42).truncated
 
 
-def test_an_exception_as_a_value_is_an_exception_object() -> None:
+def test_exception_value_is_an_exception_object() -> None:
     output = FACTORY.convert(KeyError("yaer"))
     assert isinstance(output, ExceptionObject)
     assert (output.name, output.message) == ("KeyError", "'yaer'")
 
 
-def test_the_status_of_a_client_error_is_found_where_clients_put_it() -> None:
+def test_client_error_status_is_found() -> None:
     class Response:
         status_code = 429
 
@@ -98,14 +98,14 @@ def test_the_status_of_a_client_error_is_found_where_clients_put_it() -> None:
     assert FACTORY.exception(ValueError()).status_code is None
 
 
-def test_a_chart_that_altair_refuses_says_why() -> None:
+def test_refused_altair_chart_says_why() -> None:
     big = pd.DataFrame({"x": range(6_000)})
     output = FACTORY.convert(alt.Chart(big).mark_bar().encode(x="x"))
     assert isinstance(output, PrimitiveObject)
     assert "MaxRowsError" in output.text
 
 
-def test_a_bundle_becomes_its_picture_or_its_text() -> None:
+def test_mime_bundle_becomes_picture_or_text() -> None:
     drawn = FACTORY.convert_bundle({"image/png": b"\x89PNG...", "text/plain": "<Figure>"})
     assert isinstance(drawn, FigureObject)
     assert drawn.png_base64
@@ -114,7 +114,7 @@ def test_a_bundle_becomes_its_picture_or_its_text() -> None:
     assert told.text == "x & y"
 
 
-def test_a_namespace_is_summarised_with_names_in_its_order() -> None:
+def test_namespace_is_summarized_in_order() -> None:
     told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Holder})
     assert [each["name"] for each in told] == ["n", "df", "f", "C"]
     assert [each.get("python_type", each["type"]) for each in told] == [
@@ -123,7 +123,7 @@ def test_a_namespace_is_summarised_with_names_in_its_order() -> None:
     assert more == 0
 
 
-def test_of_a_big_namespace_the_tables_are_kept_and_the_rest_is_counted() -> None:
+def test_large_namespace_keeps_tables_and_counts_the_rest() -> None:
     variables: dict[str, Any] = {f"s{i}": "text " * 30 for i in range(200)}
     variables["df"] = pd.DataFrame({"x": [1]})
     told, more = summarise(variables)
@@ -132,7 +132,7 @@ def test_of_a_big_namespace_the_tables_are_kept_and_the_rest_is_counted() -> Non
     assert len(json.dumps(told)) <= SNAPSHOT_BYTES
 
 
-def test_no_library_is_imported_to_look_at_a_value() -> None:
+def test_no_library_is_imported_to_inspect() -> None:
     program = (
         "import sys\n"
         "from parsimony_kernel.execution.factory import OutputFactory, summarise\n"
@@ -158,7 +158,7 @@ class Exits:
         raise SystemExit
 
 
-def test_one_object_that_cannot_be_looked_at_hides_no_other() -> None:
+def test_unreadable_object_hides_no_other() -> None:
     kept, more = summarise({"a": Exits(), "b": 7, "c": [Exits(), 8]})
     assert more == 0
     assert [each["name"] for each in kept] == ["a", "b", "c"]
@@ -168,7 +168,7 @@ def test_one_object_that_cannot_be_looked_at_hides_no_other() -> None:
     assert ", 8]" in kept[2]["text"]
 
 
-def test_what_cannot_be_drawn_is_an_object_that_cannot_be_looked_at() -> None:
+def test_undrawable_object_is_unreadable() -> None:
     class Picture:
         def _repr_png_(self) -> bytes:
             raise SystemExit(3)
@@ -179,7 +179,7 @@ def test_what_cannot_be_drawn_is_an_object_that_cannot_be_looked_at() -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, DeadlineReached])
-def test_a_stop_and_a_deadline_end_the_looking(stop: type[BaseException]) -> None:
+def test_stop_and_deadline_end_inspection(stop: type[BaseException]) -> None:
     class Slow:
         def __repr__(self) -> str:
             raise stop
@@ -189,14 +189,14 @@ def test_a_stop_and_a_deadline_end_the_looking(stop: type[BaseException]) -> Non
             look(Slow())
 
 
-def test_a_specification_that_is_no_json_is_shown_by_its_text() -> None:
+def test_non_json_specification_is_shown_as_text() -> None:
     bundle = {"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"}
     output = FACTORY.convert_bundle(bundle)
     assert isinstance(output, PrimitiveObject)
     assert output.text == "a chart"
 
 
-def test_a_class_named_as_a_type_of_python_s_is_shown_by_its_own_repr() -> None:
+def test_class_shadowing_builtin_type_uses_its_repr() -> None:
     kind = type("dict", (), {"__repr__": lambda self: "mine", "items": lambda self: 7})
     assert primitive(kind()).text == "mine"
 
@@ -239,7 +239,7 @@ Pair = namedtuple("Pair", "first second")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_of_many_values_only_the_first_are_looked_at(
+def test_only_first_of_many_values_are_inspected(
     make: Callable[[list[Looked]], Any], shown: str
 ) -> None:
     value = make([Looked() for _ in range(5_000)])
@@ -251,7 +251,7 @@ def test_of_many_values_only_the_first_are_looked_at(
     assert Looked.count <= 110
 
 
-def test_a_class_with_a_repr_of_its_own_is_shown_by_it() -> None:
+def test_class_with_own_repr_uses_it() -> None:
     class Mine(list[int]):
         def __repr__(self) -> str:
             return "mine"
@@ -263,7 +263,7 @@ def test_a_class_with_a_repr_of_its_own_is_shown_by_it() -> None:
     assert primitive(Listed()).text == "[]"
 
 
-def test_a_table_within_another_value_is_told_by_its_size() -> None:
+def test_nested_table_shows_its_size() -> None:
     """Its own repr may show every row, when the person has asked pandas for that."""
     frame = pd.DataFrame({"x": range(100_000), **{f"c{i}": 1 for i in range(6)}})
     with pd.option_context("display.max_rows", None):

@@ -16,7 +16,7 @@ PNG = b"\x89PNG the rest of a picture"
 CARS = pd.DataFrame({"year": pd.to_datetime(["1970", "1971"]), "mpg": [18.0, 20.0]})
 
 
-def test_a_figure_has_its_specification_its_title_and_words() -> None:
+def test_figure_has_specification_title_and_description() -> None:
     chart = alt.Chart(CARS, title="Economy").mark_line().encode(x="year", y="mpg")
     made = figure(chart, "c")
     assert made is not None
@@ -27,7 +27,7 @@ def test_a_figure_has_its_specification_its_title_and_words() -> None:
     assert made.png_base64 is None
 
 
-def test_in_words_only_a_chart_of_any_size_is_cheap() -> None:
+def test_description_alone_is_cheap() -> None:
     """Drawn, altair refuses more than 5,000 rows; words need a few."""
     big = pd.DataFrame({"x": range(100_000), "y": 1.0})
     made = figure(alt.Chart(big).mark_line().encode(x="x", y="y"), drawn=False)
@@ -35,7 +35,7 @@ def test_in_words_only_a_chart_of_any_size_is_cheap() -> None:
     assert (made.description, made.spec) == ("line chart of y by x", None)
 
 
-def test_a_specification_is_kept_as_json_has_it_and_apart_from_its_owner_s() -> None:
+def test_specification_is_a_json_copy() -> None:
     values: list[dict[Any, Any]] = [{"x": float("nan"), 1: (2, 3)}]
     spec = {"mark": "bar", "data": {"values": values}}
     made = from_spec(spec)
@@ -45,7 +45,7 @@ def test_a_specification_is_kept_as_json_has_it_and_apart_from_its_owner_s() -> 
 
 
 class TestMatplotlib:
-    def test_a_figure_is_drawn_and_told_in_words(self) -> None:
+    def test_figure_is_drawn_and_described(self) -> None:
         drawing = Figure()
         axes = drawing.subplots()
         axes.plot([1, 2])
@@ -68,14 +68,14 @@ def economy() -> go.Figure:
 class TestPlotly:
     WORDS = "plotly figure of mpg by year: 2 scatter"
 
-    def test_a_figure_is_told_in_words(self) -> None:
+    def test_figure_is_described(self) -> None:
         made = figure(economy(), "f")
         assert made == FigureObject(
             name="f", library="plotly", title="Economy", description=self.WORDS
         )
         assert summarise({"f": economy()})[0][0]["description"] == self.WORDS
 
-    def test_what_it_publishes_is_told_in_the_same_words(self) -> None:
+    def test_published_figure_has_same_description(self) -> None:
         bundle = {
             "application/vnd.plotly.v1+json": economy().to_plotly_json(),
             "text/html": "<div>a script</div>",
@@ -92,7 +92,7 @@ class TestPlotly:
     @pytest.mark.parametrize(
         "published", [{}, {"data": 7}, {"data": [None]}, {"layout": []}, [], "text"]
     )
-    def test_what_is_no_figure_is_shown_all_the_same(self, published: Any) -> None:
+    def test_non_figure_is_still_shown(self, published: Any) -> None:
         bundle = {"application/vnd.plotly.v1+json": published, "text/plain": "a figure"}
         assert OutputFactory().convert_bundle(bundle).for_model()
 
@@ -115,9 +115,7 @@ class TestPlotly:
     ],
     ids=["data", "without a scheme", "images", "a text", "a file"],
 )
-def test_a_chart_that_fetches_from_elsewhere_is_told_and_not_shown(
-    chart: dict[str, Any], address: str
-) -> None:
+def test_chart_with_remote_data_is_described_not_shown(chart: dict[str, Any], address: str) -> None:
     made = from_spec(chart)
     assert (made.spec is None) == bool(address)
     assert (f"Not drawn, because it fetches {address}" in made.description) == bool(address)

@@ -33,7 +33,7 @@ def size(table: DataFrameObject) -> int:
     return len(json.dumps(table.for_model(), ensure_ascii=False).encode())
 
 
-def test_dtypes_are_told_in_plain_words() -> None:
+def test_dtypes_have_plain_names() -> None:
     table = summary(
         pd.DataFrame(
             {
@@ -64,42 +64,42 @@ def test_dtypes_are_told_in_plain_words() -> None:
     }
 
 
-def test_samples_are_distinct_present_values_of_the_first_rows() -> None:
+def test_samples_are_distinct_nonmissing_first_values() -> None:
     column = [None, "b", "b", "a", float("nan"), *"cdefg"]
     assert summary(pd.DataFrame({"x": column})).columns[0].samples == ("b", "a", "c", "d", "e")
 
 
-def test_a_long_cell_is_cut_at_sixty_characters() -> None:
+def test_long_cell_is_cut_at_sixty_characters() -> None:
     table = summary(pd.DataFrame({"x": ["y" * 500]}))
     assert len(table.columns[0].samples[0]) == 60
     assert table.preview[0][0].endswith("…")
 
 
-def test_the_preview_has_at_most_ten_rows_and_twelve_columns() -> None:
+def test_preview_has_at_most_ten_rows_and_twelve_columns() -> None:
     table = summary(pd.DataFrame(np.zeros((50, 30))))
     assert (len(table.preview), len(table.preview[0]), len(table.preview_columns)) == (10, 12, 12)
     assert (table.rows, table.column_count) == (50, 30)
 
 
-def test_the_key_of_a_grouped_result_is_its_first_column() -> None:
+def test_group_key_is_first_column() -> None:
     grouped = pd.DataFrame({"k": ["a", "b"], "v": [1, 2]}).groupby("k").mean()
     assert [each.name for each in summary(grouped).columns] == ["k", "v"]
     assert summary(grouped).preview == (("a", "1.0"), ("b", "2.0"))
 
 
-def test_a_series_is_a_table_with_its_index_and_values() -> None:
+def test_series_is_a_table_of_index_and_values() -> None:
     counts = pd.Series(["x", "y", "x"], name="letter").value_counts()
     assert summary(counts).preview == (("x", "2"), ("y", "1"))
     assert summary(counts).preview_columns == ("letter", "count")
     assert summary(pd.Series([1, 2])).preview_columns == ("value",)
 
 
-def test_filtered_rows_do_not_show_their_old_numbers() -> None:
+def test_filtered_rows_hide_old_numbers() -> None:
     kept = pd.DataFrame({"x": [1, 2, 3]}).query("x > 1")
     assert summary(kept).preview_columns == ("x",)
 
 
-def test_columns_with_the_same_or_odd_labels_are_all_there() -> None:
+def test_duplicate_and_odd_labels_are_kept() -> None:
     twice = pd.DataFrame([[1, "a"]], columns=["x", "x"])
     assert [each.dtype for each in summary(twice).columns] == ["int64", "str"]
     levels = pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("price", "mean")]))
@@ -107,14 +107,14 @@ def test_columns_with_the_same_or_odd_labels_are_all_there() -> None:
 
 
 @pytest.mark.parametrize("columns", [5, 40, 41, 300, 5_000])
-def test_the_form_for_a_model_stays_within_two_kibibytes(columns: int) -> None:
+def test_model_form_is_within_two_kibibytes(columns: int) -> None:
     wide = pd.DataFrame([["value " * 9] * columns], columns=[f"column {i}" for i in range(columns)])
     table = summary(wide)
     assert size(table) <= MODEL_BYTES
     assert table.column_count == columns
 
 
-def test_only_the_first_rows_are_looked_at() -> None:
+def test_only_first_rows_are_read() -> None:
     class Refusing(str):
         """A value that must not be looked at."""
 
@@ -155,17 +155,17 @@ class TestOfAnyLibrary:
         ],
         ids=["table", "batch"],
     )
-    def test_columns_of_one_name_are_both_there_in_arrow(self, value: Any) -> None:
+    def test_duplicate_arrow_columns_are_kept(self, value: Any) -> None:
         assert [(each.name, each.samples) for each in summary(value).columns] == [
             ("a", ("1",)),
             ("a", ("2",)),
         ]
 
-    def test_an_array_of_arrow_is_a_table_of_one_column(self) -> None:
+    def test_arrow_array_is_a_one_column_table(self) -> None:
         for array in (pa.array([1, None]), pa.chunked_array([[1], [None]])):
             assert (summary(array).rows, summary(array).preview) == (2, (("1",), ("",)))
 
-    def test_a_frame_of_a_subclass_is_a_frame(self) -> None:
+    def test_frame_subclass_is_a_frame(self) -> None:
         class Mine(pl.DataFrame):
             pass
 
@@ -241,9 +241,7 @@ class CountingType(pd.api.extensions.ExtensionDtype):
     ids=["display", "variable", "within another", "namespace"],
 )
 @pytest.mark.parametrize("shape", ["frame", "series"])
-def test_what_is_read_of_a_table_does_not_depend_on_its_rows(
-    look: Callable[[Any], Any], shape: str
-) -> None:
+def test_reading_cost_is_independent_of_rows(look: Callable[[Any], Any], shape: str) -> None:
     """The number of values that are read is counted, not the time that it takes."""
 
     def read_of(rows: int) -> list[int]:
@@ -261,11 +259,11 @@ def test_what_is_read_of_a_table_does_not_depend_on_its_rows(
 
 
 class TestLabels:
-    def test_a_name_keeps_its_white_space_since_code_needs_it(self) -> None:
+    def test_column_name_keeps_whitespace(self) -> None:
         table = summary(pd.DataFrame({" Total  x ": [1], "a\nb": [2]}))
         assert [each.name for each in table.columns] == [" Total  x ", "a\nb"]
 
-    def test_levels_of_one_name_or_named_by_numbers_are_told_by_position(self) -> None:
+    def test_unnamed_or_equal_levels_are_named_by_position(self) -> None:
         for names in (["q", "q"], [1, 0], [None, "q"]):
             index = pd.MultiIndex.from_product([["a"], [1, 2]], names=names)
             labels = tuple("index" if each is None else str(each) for each in names)
@@ -275,13 +273,13 @@ class TestLabels:
             assert table.preview_columns == (*labels, "v")
             assert table.preview == (("a", "1", "7"), ("a", "2", "8"))
 
-    def test_labels_that_are_no_text_are_told_as_text(self) -> None:
+    def test_non_text_labels_become_text(self) -> None:
         dates = pd.to_datetime(["2024-05-01"])
         labels: list[Any] = [1, 2.5, (2, "x"), None, dates[0]]
         table = summary(pd.DataFrame([range(5)], columns=pd.Index(labels, dtype=object)))
         assert [each.name for each in table.columns] == ["1", "2.5", "2 / x", "None", "2024-05-01"]
 
-    def test_a_label_that_cannot_be_shown_hides_no_other(self) -> None:
+    def test_unreadable_label_hides_no_other(self) -> None:
         class Mute:
             def __str__(self) -> str:
                 raise ValueError
@@ -302,10 +300,10 @@ class TestEdges:
             (pd.Series([], dtype=object), 0),
         ],
     )
-    def test_a_frame_of_nothing_is_a_table_of_nothing(self, value: Any, rows: int) -> None:
+    def test_empty_frame_is_an_empty_table(self, value: Any, rows: int) -> None:
         assert (summary(value).rows, summary(value).preview) == (rows, ())
 
-    def test_a_column_that_cannot_be_read_hides_no_other(self) -> None:
+    def test_unreadable_column_hides_no_other(self) -> None:
         class Broken(Counting):
             def __iter__(self) -> Iterator[int]:
                 raise OSError("gone")
@@ -318,7 +316,7 @@ class TestEdges:
         ]
         assert table.preview == (("", "p"), ("", "q"), ("", "r"))
 
-    def test_a_huge_value_in_a_cell_costs_little_and_is_cut(self) -> None:
+    def test_huge_cell_is_cut_cheaply(self) -> None:
         class Untouchable(list[int]):
             def __eq__(self, other: object) -> bool:
                 raise AssertionError("a container was compared")
@@ -341,7 +339,7 @@ SECRET_TABLE = {
 
 
 @pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_what_a_column_of_secrets_holds_is_shown_to_nobody(made: Callable[..., Any]) -> None:
+def test_secret_column_values_are_hidden(made: Callable[..., Any]) -> None:
     table = summary(made(SECRET_TABLE))
     assert {each.name: each.samples for each in table.columns} == {
         "user": ("ada", "bob"),
@@ -356,7 +354,7 @@ def test_what_a_column_of_secrets_holds_is_shown_to_nobody(made: Callable[..., A
     )
 
 
-def test_an_index_and_a_series_of_secrets_are_none_either() -> None:
+def test_secret_index_and_series_are_hidden() -> None:
     index = pd.Index(["k1", "k2"], name="api_key")
     assert summary(pd.Series(["a", "b"], name="password", index=index)).preview == (
         (REDACTED, REDACTED),

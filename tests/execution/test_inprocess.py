@@ -36,7 +36,7 @@ def executor(request: pytest.FixtureRequest) -> InProcessExecutor:
         "await asyncio.sleep(0)\nraise E",
     ],
 )
-async def test_an_exception_is_told_whatever_its_class_does_when_it_is_looked_at(
+async def test_hostile_exception_class_is_reported(
     executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch, raised: str
 ) -> None:
     monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
@@ -50,7 +50,7 @@ async def test_an_exception_is_told_whatever_its_class_does_when_it_is_looked_at
     assert (again.stdout, again.error) == ("on\n", None)
 
 
-async def test_an_exception_that_comes_of_a_deadline_is_told_whatever_it_does(
+async def test_hostile_deadline_exception_is_reported(
     executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
@@ -63,7 +63,7 @@ async def test_an_exception_that_comes_of_a_deadline_is_told_whatever_it_does(
     assert output.error.message.startswith("timeout: the code was stopped after 0.3 s")
 
 
-async def test_a_text_that_blocks_in_c_code_is_left_behind_and_nothing_else_is(
+async def test_blocking_text_in_c_is_abandoned_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     executor, release = CodeExecutor(), threading.Event()
@@ -80,7 +80,7 @@ async def test_a_text_that_blocks_in_c_code_is_left_behind_and_nothing_else_is(
     assert set(output.changed) == {"x", "E"}
 
 
-async def test_an_error_that_a_transformer_of_the_users_raises_is_told(
+async def test_raising_input_transformer_is_reported(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
@@ -99,7 +99,7 @@ async def test_an_error_that_a_transformer_of_the_users_raises_is_told(
 
 
 @pytest.mark.parametrize("step", ["before_cell", "observe_cell", "stamp_effect"])
-async def test_a_cell_whose_lineage_fails_gives_its_output_and_says_so(
+async def test_failing_lineage_keeps_output_and_says_so(
     executor: InProcessExecutor,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -80,7 +80,7 @@ def press_once_a_child_is_awaited() -> None:
     ],
     ids=["loop", "sleep", "lock", "swallowing", "after-an-await"],
 )
-async def test_stop_ends_code_on_the_stack(shell: Any, code: str) -> None:
+async def test_stop_ends_running_code(shell: Any, code: str) -> None:
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
     with plain_handler(), stop_on_sigint(stop):
@@ -92,9 +92,7 @@ async def test_stop_ends_code_on_the_stack(shell: Any, code: str) -> None:
 
 
 @pytest.mark.parametrize("wait", ["time.sleep(60)", "lock.acquire()"])
-async def test_stop_that_reaches_another_thread_ends_the_wait_of_the_code(
-    shell: Any, wait: str
-) -> None:
+async def test_stop_in_another_thread_ends_codes_wait(shell: Any, wait: str) -> None:
     """As one does that arrives in the moment in which the code begins to wait."""
     executor, stop, waiting = NotebookExecutor(shell), CancellationRequest(), threading.Event()
 
@@ -118,7 +116,7 @@ async def test_stop_that_reaches_another_thread_ends_the_wait_of_the_code(
     assert output.error.name == "KeyboardInterrupt"
 
 
-async def test_stop_ends_the_wait_for_a_child(shell: Any) -> None:
+async def test_stop_ends_wait_for_child(shell: Any) -> None:
     """Pressed for the whole process, while the main thread asks the system for the child's end."""
     executor, stop = NotebookExecutor(shell), CancellationRequest()
     press = threading.Thread(target=press_once_a_child_is_awaited)
@@ -135,7 +133,7 @@ async def test_stop_ends_the_wait_for_a_child(shell: Any) -> None:
     assert child.wait() == -signal.SIGKILL  # 0, had it been waited for
 
 
-async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
+async def test_stop_ends_idle_await_at_once(shell: Any) -> None:
     """The selector is asleep when the signal comes; it must wake."""
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
@@ -146,7 +144,7 @@ async def test_stop_ends_an_idle_await_at_once(shell: Any) -> None:
     assert press.since() < PATIENCE_S
 
 
-async def test_stop_while_nothing_of_the_agent_runs() -> None:
+async def test_stop_without_running_code_is_harmless() -> None:
     stop, press = CancellationRequest(), Press()
     with plain_handler(), stop_on_sigint(stop):
         press.ready.set()
@@ -155,7 +153,7 @@ async def test_stop_while_nothing_of_the_agent_runs() -> None:
     assert stop.reason == "stopped by the user"
 
 
-async def test_the_third_press_goes_to_who_was_there_before() -> None:
+async def test_third_press_reaches_previous_handler() -> None:
     with plain_handler(), stop_on_sigint(CancellationRequest()):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -163,7 +161,7 @@ async def test_the_third_press_goes_to_who_was_there_before() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
-async def test_a_kernel_that_puts_its_own_handler_back_does_not_take_stop_away() -> None:
+async def test_kernel_restoring_its_handler_keeps_stop() -> None:
     """A run that a click resumed outlives the message in whose handler it began."""
     stop = CancellationRequest()
     saved = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -176,7 +174,7 @@ async def test_a_kernel_that_puts_its_own_handler_back_does_not_take_stop_away()
     assert signal.signal(signal.SIGINT, saved) is signal.SIG_IGN
 
 
-async def test_a_handler_that_stands_in_the_way_is_displaced_for_a_step_only(shell: Any) -> None:
+async def test_foreign_handler_is_displaced_for_one_step(shell: Any) -> None:
     executor, stop, press = NotebookExecutor(shell), CancellationRequest(), Press()
     shell.user_ns["ready"] = press.ready.set
     with plain_handler(), stop_on_sigint(stop):
@@ -187,7 +185,7 @@ async def test_a_handler_that_stands_in_the_way_is_displaced_for_a_step_only(she
     assert stop.is_set
 
 
-async def test_without_a_turn_an_interrupt_is_the_users_own() -> None:
+async def test_interrupt_without_turn_is_users() -> None:
     with plain_handler():
         with stop_on_sigint(CancellationRequest()):
             pass
@@ -195,7 +193,7 @@ async def test_without_a_turn_an_interrupt_is_the_users_own() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
-def test_a_deadline_off_the_main_thread_ends_python_code(shell: Any) -> None:
+def test_deadline_off_main_thread_ends_python_code(shell: Any) -> None:
     """As in a kernel's subshell."""
     seen: list[Any] = []
 
@@ -227,9 +225,7 @@ SWALLOWING = "while True:\n    try:\n        sum(range(9))\n    except BaseExcep
 
 
 @pytest.mark.parametrize("code", ["while True: pass", SWALLOWING, "import time\ntime.sleep(60)"])
-async def test_deadline_ends_code_on_a_traced_main_thread_and_leaves_the_tracer(
-    shell: Any, code: str
-) -> None:
+async def test_deadline_under_tracer_keeps_tracer(shell: Any, code: str) -> None:
     before = sys.gettrace()
     sys.settrace(swallowing_tracer)
     try:
@@ -244,9 +240,7 @@ async def test_deadline_ends_code_on_a_traced_main_thread_and_leaves_the_tracer(
 
 @pytest.mark.parametrize("tracing", [tracer, swallowing_tracer])
 @pytest.mark.parametrize("code", ["while True: pass", SWALLOWING, "release.wait()"])
-def test_deadline_ends_code_while_every_thread_is_traced(
-    tracing: Callable[..., Any], code: str
-) -> None:
+def test_deadline_works_with_every_thread_traced(tracing: Callable[..., Any], code: str) -> None:
     release, seen = threading.Event(), list[KernelOutput]()
 
     def cells() -> None:
@@ -275,14 +269,14 @@ def endless() -> None:
 
 
 @pytest.mark.parametrize("function", [endless, lambda: time.sleep(60)])
-def test_a_guard_raises_into_what_it_calls_and_says_why(function: Callable[[], None]) -> None:
+def test_guard_raises_into_its_callee_with_reason(function: Callable[[], None]) -> None:
     with CodeGuard(0.05) as guard, pytest.raises(DeadlineReached):
         guard.call(function)
     assert guard.reason == "deadline"
     assert not issubclass(DeadlineReached, Exception)
 
 
-async def test_a_press_between_two_parts_of_a_cell_stops_the_next() -> None:
+async def test_press_between_cell_parts_stops_next() -> None:
     with plain_handler(), stop_on_sigint(CancellationRequest()), CodeGuard() as guard:
         guard.call(int)
         signal.raise_signal(signal.SIGINT)
@@ -291,7 +285,7 @@ async def test_a_press_between_two_parts_of_a_cell_stops_the_next() -> None:
     assert guard.reason == "stop"
 
 
-async def test_another_thread_can_stop_code_that_blocks_the_loop(shell: Any) -> None:
+async def test_another_thread_can_stop_blocking_code(shell: Any) -> None:
     executor = NotebookExecutor(shell)
     assert not stop_running_code()
     shell.user_ns["click"] = threading.Thread(target=stop_running_code).start
@@ -300,7 +294,7 @@ async def test_another_thread_can_stop_code_that_blocks_the_loop(shell: Any) -> 
     assert output.error.message == "stopped by the user"
 
 
-async def test_code_that_starts_after_a_stop_does_not_run(shell: Any) -> None:
+async def test_code_started_after_stop_does_not_run(shell: Any) -> None:
     """A press in the moment between the decision to run and the first line is not lost."""
     cancellation = CancellationRequest()
     with stop_on_sigint(cancellation):
@@ -312,7 +306,7 @@ async def test_code_that_starts_after_a_stop_does_not_run(shell: Any) -> None:
     assert "reached" not in shell.user_ns
 
 
-async def test_a_stop_waits_until_pandas_parallel_reader_has_returned(shell: Any) -> None:
+async def test_stop_waits_for_parallel_csv_reader(shell: Any) -> None:
     """Interrupted, it closes its parsers under the feet of its threads, and the kernel is gone."""
     reader: dict[str, Any] = {}
     source = "def _read_csv_parallel(press):\n    press()\n    return 'whole'"
@@ -327,9 +321,7 @@ async def test_a_stop_waits_until_pandas_parallel_reader_has_returned(shell: Any
 
 
 @pytest.mark.parametrize("executor_type", ["private", "notebook"])
-async def test_deadline_ends_code_and_no_finalizer_of_the_garbage_it_collects(
-    executor_type: str, shell: Any
-) -> None:
+async def test_deadline_spares_finalizers(executor_type: str, shell: Any) -> None:
     executor = CodeExecutor() if executor_type == "private" else NotebookExecutor(shell)
     output = await executor.execute(
         "import gc, time, weakref\n"

@@ -44,7 +44,7 @@ CELL = KernelOutput(
 
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=lambda each: each.type)
-def test_each_output_comes_back_from_its_json_as_what_it_is(output: KernelOutputType) -> None:
+def test_each_output_round_trips_through_json(output: KernelOutputType) -> None:
     adapter: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
     assert adapter.validate_json(adapter.dump_json(output)) == output
     plain = json.loads(json.dumps(output.model_dump(mode="json"), allow_nan=False))
@@ -57,16 +57,16 @@ def test_the_output_of_a_cell_comes_back_from_its_json_and_a_model_reads_json() 
     json.loads(json.dumps(CELL.for_model(), ensure_ascii=False, allow_nan=False).encode())
 
 
-def test_half_a_character_is_replaced_and_the_rest_kept() -> None:
+def test_lone_surrogate_is_replaced() -> None:
     assert KernelOutput(stdout="a\ud83dé").stdout == "a?é"
 
 
-def test_an_output_is_never_changed() -> None:
+def test_output_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         PrimitiveObject(text="a").text = "b"  # type: ignore[misc]
 
 
-def test_the_exception_of_a_cell_is_found_among_its_outputs() -> None:
+def test_cell_exception_is_among_outputs() -> None:
     raised = ExceptionObject(name="KeyError")
     assert KernelOutput(outputs=(PrimitiveObject(text="a"), raised)).error == raised
     assert KernelOutput(outputs=(PrimitiveObject(text="a"),)).error is None

@@ -51,7 +51,7 @@ def executor(shell: Any) -> NotebookExecutor:
     return NotebookExecutor(shell)
 
 
-async def test_the_users_own_state_is_untouched(shell: Any, executor: NotebookExecutor) -> None:
+async def test_users_own_state_is_untouched(shell: Any, executor: NotebookExecutor) -> None:
     shell.run_cell("'first'", store_history=True)
     before = state(shell)
     for code in (LOUD, "from __future__ import annotations\n1", "1 / 0", "await nothing"):
@@ -61,7 +61,7 @@ async def test_the_users_own_state_is_untouched(shell: Any, executor: NotebookEx
     assert shell.run_cell("_", store_history=True).result == "first"
 
 
-async def test_nothing_reaches_the_users_output(
+async def test_nothing_reaches_users_output(
     executor: NotebookExecutor, capfd: pytest.CaptureFixture[str]
 ) -> None:
     capfd.readouterr()
@@ -75,7 +75,7 @@ async def test_nothing_reaches_the_users_output(
     assert shown == ["shown", "'value'"]
 
 
-async def test_what_others_print_meanwhile_is_theirs(
+async def test_concurrent_prints_are_theirs(
     shell: Any, executor: NotebookExecutor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record is updated by another task while agent code awaits."""
@@ -94,7 +94,7 @@ async def test_what_others_print_meanwhile_is_theirs(
     assert capsys.readouterr().out == "the record goes on\nshown in the record\n"
 
 
-async def test_the_users_variables_are_there_and_nothing_is_seeded(
+async def test_user_variables_are_visible_and_nothing_is_seeded(
     shell: Any, executor: NotebookExecutor
 ) -> None:
     before = set(shell.user_ns)
@@ -106,9 +106,7 @@ async def test_the_users_variables_are_there_and_nothing_is_seeded(
     assert executor.variables() == {"mine": [1, 2]}
 
 
-async def test_code_has_a_file_name_that_says_whose_it_is(
-    shell: Any, executor: NotebookExecutor
-) -> None:
+async def test_code_file_name_tells_its_owner(shell: Any, executor: NotebookExecutor) -> None:
     with run_scope(RunScope("r", "nb", "c", turn=7)):
         await executor.execute("def f(x):\n    return x / 0")
         output = await executor.execute("f(21)")
@@ -120,7 +118,7 @@ async def test_code_has_a_file_name_that_says_whose_it_is(
     assert shell.user_ns["f"].__code__.co_filename == "<agent turn 7 step 1>"
 
 
-async def test_a_turn_that_runs_again_does_not_mix_up_its_sources(
+async def test_rerun_turn_keeps_sources_apart(
     executor: NotebookExecutor,
 ) -> None:
     names = []
@@ -132,7 +130,7 @@ async def test_a_turn_that_runs_again_does_not_mix_up_its_sources(
     assert linecache.getline(names[0], 2) == "    return 1\n"
 
 
-async def test_the_debugger_finds_the_agents_frame(shell: Any, executor: NotebookExecutor) -> None:
+async def test_debugger_finds_agent_frame(shell: Any, executor: NotebookExecutor) -> None:
     await executor.execute("def f(x):\n    return x / 0\nf(21)")
     traceback = sys.last_traceback
     assert isinstance(sys.last_value, ZeroDivisionError)
@@ -145,7 +143,7 @@ async def test_the_debugger_finds_the_agents_frame(shell: Any, executor: Noteboo
     assert shell.InteractiveTB.tb is traceback
 
 
-async def test_events_fire_as_for_any_execution_but_not_as_for_a_users_cell(
+async def test_execution_events_fire_but_not_user_cell_events(
     shell: Any, executor: NotebookExecutor
 ) -> None:
     """``post_execute`` is where figures are drawn; what it displays belongs to the agent."""
@@ -170,7 +168,7 @@ async def test_events_fire_as_for_any_execution_but_not_as_for_a_users_cell(
     assert output.error is not None
 
 
-async def test_what_a_magic_prints_and_binds_is_the_cells(executor: NotebookExecutor) -> None:
+async def test_magic_output_and_bindings_belong_to_cell(executor: NotebookExecutor) -> None:
     timed = await executor.execute("%time x = 6 * 7")
     assert "Wall time" in timed.stdout
     assert timed.changed == ("x",)
@@ -185,9 +183,7 @@ async def test_what_a_magic_prints_and_binds_is_the_cells(executor: NotebookExec
     )
 
 
-async def test_the_body_of_capture_is_no_cell_of_the_users(
-    shell: Any, executor: NotebookExecutor
-) -> None:
+async def test_capture_body_is_no_user_cell(shell: Any, executor: NotebookExecutor) -> None:
     seen: list[Any] = []
     shell.run_cell("'mine'", store_history=True)
     shell.events.register("pre_run_cell", seen.append)
@@ -202,9 +198,7 @@ async def test_the_body_of_capture_is_no_cell_of_the_users(
     assert (caught.stdout.split("\n")[0], len(caught.outputs)) == ("inside", 2)
 
 
-async def test_what_runs_a_cell_beside_the_agents_is_the_users(
-    shell: Any, executor: NotebookExecutor
-) -> None:
+async def test_concurrently_run_cell_is_users(shell: Any, executor: NotebookExecutor) -> None:
     """A front end may run one in a subshell while agent code awaits."""
     gate = asyncio.Event()
     shell.user_ns["gate"] = gate

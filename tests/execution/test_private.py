@@ -36,7 +36,7 @@ async def running(code: str) -> AsyncIterator[asyncio.Task[KernelOutput]]:
         go_on.set()
 
 
-async def test_two_executors_in_two_threads_never_see_each_other(tmp_path: Path) -> None:
+async def test_executors_in_threads_are_isolated(tmp_path: Path) -> None:
     """Each prints its folder many times; all of it arrives, and only in its own output."""
     wrong: list[str] = []
 
@@ -64,11 +64,11 @@ async def test_two_executors_in_two_threads_never_see_each_other(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["exec", "eval", "compile"])
-async def test_text_cannot_be_run(name: str) -> None:
+async def test_text_cannot_be_executed(name: str) -> None:
     assert failure(await CodeExecutor().execute(f"{name}('1')")).name == "NameError"
 
 
-async def test_a_blocked_call_is_reported_and_its_late_writes_reach_nothing() -> None:
+async def test_blocked_call_is_reported_and_late_writes_are_dropped() -> None:
     executor = CodeExecutor()
     release = threading.Event()
     executor.locals["release"] = release
@@ -97,7 +97,7 @@ WRITING = {
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["deadline", "stop"])
 @pytest.mark.parametrize("loop", WRITING)
-async def test_stopped_code_writes_nothing_afterwards_or_the_answer_says_that_it_may(
+async def test_stopped_code_writes_nothing_or_answer_warns(
     tmp_path: Path, loop: str, how: str
 ) -> None:
     for attempt in range(5):
@@ -125,7 +125,7 @@ async def test_stopped_code_writes_nothing_afterwards_or_the_answer_says_that_it
         assert "still run" not in said or not loop.startswith("with")
 
 
-def test_code_left_behind_does_not_hold_the_end_of_the_process() -> None:
+def test_abandoned_code_does_not_hold_process_exit() -> None:
     """It swallows its own end, too, which the interpreter would bring to it at its exit."""
     code = (
         "import asyncio\nwhile True:\n    try: await asyncio.sleep(9)\n    except BaseException: 1"
@@ -137,7 +137,7 @@ def test_code_left_behind_does_not_hold_the_end_of_the_process() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-async def test_code_left_behind_takes_no_stream_that_the_host_has_put_there_since() -> None:
+async def test_abandoned_code_keeps_hosts_new_streams() -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release
     code = "try:\n    release.wait()\nfinally:\n    print('late')"
@@ -153,7 +153,7 @@ async def test_code_left_behind_takes_no_stream_that_the_host_has_put_there_sinc
     assert theirs.getvalue() == "of the host\n"
 
 
-async def test_the_readers_and_datasets_of_the_seed_are_there_when_they_are_named() -> None:
+async def test_seeded_readers_load_when_named() -> None:
     executor = CodeExecutor()
     output = await executor.execute(
         "[each.__name__ for each in (read_excel, read_pdf_text, read_pptx_text, load_dataset)]"
@@ -166,13 +166,13 @@ async def test_the_readers_and_datasets_of_the_seed_are_there_when_they_are_name
     assert executor.variables() == {"load_dataset": 5}
 
 
-async def test_a_seeded_name_is_found_inside_a_function_that_is_called_later() -> None:
+async def test_seeded_name_is_found_in_later_call() -> None:
     executor = CodeExecutor()
     await executor.execute("def mean(values):\n    return float(np.mean(values))")
     assert text((await executor.execute("mean([1, 3])")).outputs[0]) == "2.0"
 
 
-async def test_what_children_print_reaches_nobody_else_and_others_print_meanwhile(
+async def test_child_prints_are_isolated_from_others(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     code = "import subprocess\nsubprocess.run('echo child; echo wrong >&2', shell=True);"
@@ -187,7 +187,7 @@ async def test_what_children_print_reaches_nobody_else_and_others_print_meanwhil
     assert told.err == ""
 
 
-async def test_what_a_thread_prints_that_somebody_else_starts_meanwhile_is_theirs(
+async def test_prints_of_unrelated_thread_are_theirs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = (
@@ -202,7 +202,7 @@ async def test_what_a_thread_prints_that_somebody_else_starts_meanwhile_is_their
     assert capsys.readouterr().out == "of the host\n"
 
 
-async def test_a_figure_that_was_open_before_stays_open() -> None:
+async def test_already_open_figure_stays_open() -> None:
     pyplot: Any = pytest.importorskip("matplotlib.pyplot")
     mine = pyplot.figure()
     try:
@@ -215,7 +215,7 @@ async def test_a_figure_that_was_open_before_stays_open() -> None:
         pyplot.close(mine)
 
 
-async def test_what_code_replaces_for_good_stays_replaced_and_the_rest_is_put_back(
+async def test_permanent_replacements_stay_and_rest_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for owner, name in ((builtins, "print"), (os, "system")):

@@ -80,7 +80,7 @@ async def text_of(executor: RemoteExecutor, code: str) -> str:
 
 @pytest.mark.kernel
 class TestDeath:
-    async def test_code_that_ends_its_kernel_is_told_what_is_gone(
+    async def test_code_ending_its_kernel_is_told_what_is_lost(
         self, executor: RemoteExecutor
     ) -> None:
         await executor.execute("x = 1\ndf = [object()]", producer_notebook_path="nb.ipynb")
@@ -100,7 +100,7 @@ class TestDeath:
             "side.answer = lambda *a: side.Answer('[]')",
         ],
     )
-    async def test_code_that_breaks_the_side_of_the_kernel_costs_the_kernel_and_that_is_said(
+    async def test_broken_bootstrap_costs_kernel_and_says_so(
         self, executor: RemoteExecutor, broken: str
     ) -> None:
         await executor.execute("x = 1\nimport parsimony_kernel.execution.remote_bootstrap as side")
@@ -114,7 +114,7 @@ class TestDeath:
         after = await executor.execute("print('x' in globals())")
         assert (after.stdout, after.error) == ("False\n", None)
 
-    async def test_the_ledger_drops_the_names_and_keeps_how_they_were_made(
+    async def test_ledger_drops_lost_names_and_keeps_their_code(
         self, executor: RemoteExecutor
     ) -> None:
         await executor.execute("x = [1]", producer_notebook_path="nb.ipynb")
@@ -130,7 +130,7 @@ class TestDeath:
         assert [run.number for run in ledger.cell_runs()] == list(range(1, last.number + 1))
         assert first.code == "x = [1]\n"
 
-    async def test_code_does_not_run_in_a_kernel_that_was_lost_before_it(
+    async def test_code_does_not_run_in_lost_kernel(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
         pid = await pid_of(executor)
@@ -144,7 +144,7 @@ class TestDeath:
         assert not (tmp_path / "ran").exists()
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    async def test_a_chore_that_finds_the_loss_leaves_it_to_the_next_code(
+    async def test_background_task_leaves_loss_to_next_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
         pid = await pid_of(executor)
@@ -154,7 +154,7 @@ class TestDeath:
         assert "pid" in lost(await executor.execute("1")).message
         assert await text_of(executor, "import os\nos.getcwd()") == repr(str(tmp_path))
 
-    def test_the_end_of_a_process_in_words(self) -> None:
+    def test_process_end_is_described(self) -> None:
         assert exit_in_words(0) == "ended by itself with exit status 0"
         assert exit_in_words(-9) == "was ended by SIGKILL, as it is when memory runs out"
         assert exit_in_words(-250) == "was ended by signal 250"
@@ -162,9 +162,7 @@ class TestDeath:
 
 @pytest.mark.kernel
 class TestEnding:
-    async def test_what_cannot_be_interrupted_is_ended_with_its_kernel(
-        self, executor: RemoteExecutor
-    ) -> None:
+    async def test_uninterruptible_code_ends_its_kernel(self, executor: RemoteExecutor) -> None:
         await executor.execute("x = 1\ny = 2", producer_notebook_path="nb.ipynb")
         output = await executor.execute(f"print('a')\n{ENDLESS}", timeout_seconds=DEADLINE_S)
         error = lost(output)
@@ -174,7 +172,7 @@ class TestEnding:
         assert executor.origin_ledger.get("x") is None
         assert await text_of(executor, "'x' in globals()") == "False"
 
-    async def test_a_cancel_ends_the_kernel_of_what_cannot_be_interrupted(
+    async def test_cancel_ends_kernel_of_uninterruptible_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
         await executor.execute("x = 1")
@@ -190,7 +188,7 @@ class TestEnding:
         assert "gone with it" in lost(await executor.execute("x")).message
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    async def test_ending_the_kernel_ends_the_code_that_runs_in_it(
+    async def test_ending_kernel_ends_its_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
         begun = tmp_path / "begun"
@@ -202,7 +200,7 @@ class TestEnding:
         await executor.shutdown()
         assert lost(await task).name == "KeyboardInterrupt"
 
-    async def test_after_a_shutdown_nothing_runs_and_it_says_so(self) -> None:
+    async def test_nothing_runs_after_shutdown(self) -> None:
         executor = RemoteExecutor()
         pid = await pid_of(executor)
         await executor.shutdown()
@@ -214,7 +212,7 @@ class TestEnding:
 
 @pytest.mark.kernel
 class TestNoOrphans:
-    async def test_a_kernel_ends_with_an_executor_that_is_forgotten(self) -> None:
+    async def test_kernel_ends_with_forgotten_executor(self) -> None:
         executor = RemoteExecutor()
         pid = await pid_of(executor)
         del executor
@@ -222,7 +220,7 @@ class TestNoOrphans:
         assert await asyncio.to_thread(ends, pid)
 
     @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)"], ids=["leaves", "is-killed"])
-    def test_a_kernel_ends_with_the_process_that_started_it(self, end: str) -> None:
+    def test_kernel_ends_with_starting_process(self, end: str) -> None:
         program = (
             "import asyncio, os\nfrom parsimony_kernel.execution import RemoteExecutor\n"
             "executor = RemoteExecutor()\n"
@@ -237,7 +235,7 @@ class TestNoOrphans:
 
 @pytest.mark.kernel
 class TestVariables:
-    async def test_small_plain_values_are_here_and_others_are_told(
+    async def test_small_values_are_copied_and_others_described(
         self, executor: RemoteExecutor
     ) -> None:
         await executor.execute(
@@ -258,7 +256,7 @@ class TestVariables:
         assert isinstance(summary, DataFrameObject)
         assert summary.rows == 3
 
-    async def test_tables_charts_and_plain_values_are_brought_over(
+    async def test_tables_charts_and_plain_values_are_fetched(
         self, executor: RemoteExecutor
     ) -> None:
         await executor.execute(
@@ -284,7 +282,7 @@ class TestVariables:
             ("nothing", "no variable of the kernel is named 'nothing' now"),
         ],
     )
-    async def test_what_cannot_be_brought_says_what_to_do_instead(
+    async def test_unfetchable_value_names_alternative(
         self, executor: RemoteExecutor, name: str, said: str
     ) -> None:
         await executor.execute(
@@ -296,9 +294,7 @@ class TestVariables:
         with pytest.raises(RemoteKernelError, match=said):
             await asyncio.to_thread(value.fetch, 100_000)
 
-    async def test_a_value_whose_kernel_is_gone_says_so_and_the_next_code_too(
-        self, executor: RemoteExecutor
-    ) -> None:
+    async def test_value_of_lost_kernel_says_so(self, executor: RemoteExecutor) -> None:
         await executor.execute("x = (1, 2)")
         value = executor.variables()["x"]
         pid = await pid_of(executor)
@@ -309,12 +305,12 @@ class TestVariables:
         lost(await executor.execute("x"))
 
     @given(plain_values)
-    def test_plain_values_travel_unchanged(self, value: object) -> None:
+    def test_plain_values_round_trip(self, value: object) -> None:
         told = encode_plain(value, limit=1_000_000)
         assert told is not None
         assert json.loads(told) == value
 
-    def test_what_is_large_deep_or_of_another_kind_is_not_plain(self) -> None:
+    def test_large_deep_or_foreign_value_is_not_plain(self) -> None:
         itself: list[object] = []
         itself.append(itself)
         deep: list[object] = []
@@ -327,14 +323,14 @@ class TestVariables:
 
 @pytest.mark.kernel
 class TestStarting:
-    def test_one_executor_serves_one_event_loop_after_the_other(self) -> None:
+    def test_executor_serves_event_loops_in_turn(self) -> None:
         executor = RemoteExecutor()
         asyncio.run(executor.execute("x = 1"))
         asyncio.run(executor.execute("x += 1"))
         assert executor.variables() == {"x": 2}
         asyncio.run(executor.shutdown())
 
-    async def test_a_kernel_that_nobody_installed_is_one_clear_sentence(self) -> None:
+    async def test_missing_kernel_is_one_clear_sentence(self) -> None:
         async with RemoteExecutor("no-such") as executor:
             error = (await executor.execute("1")).error
             assert error is not None
@@ -354,7 +350,7 @@ class TestStarting:
             (None, "while it started; `jupyter console --kernel odd` shows why"),
         ],
     )
-    async def test_an_environment_that_lacks_what_is_needed_is_told_with_the_remedy(
+    async def test_incomplete_environment_names_remedy(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str | None, said: str
     ) -> None:
         package = tmp_path / ("parsimony_kernel" if module else "ipykernel")
@@ -367,7 +363,7 @@ class TestStarting:
             assert error.name == "RemoteKernelError"
             assert said in error.message
 
-    async def test_rule_13_a_kernel_that_nobody_can_watch_runs_nothing_unasked(
+    async def test_rule_13_unwatchable_kernel_runs_nothing_unasked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whoever had the first hook of its process refuses others."""
@@ -386,7 +382,7 @@ class TestStarting:
             assert (await executor.execute("print(1)")).stdout == "1\n"
 
 
-def test_rule_13_an_event_waits_for_the_run_to_answer_and_then_does_without(
+def test_rule_13_event_waits_for_commit_then_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(remote_bootstrap, "_WAIT_S", 0.01)

@@ -82,7 +82,7 @@ FREE: dict[str, str] = RULES["free"]
 
 # A thread that is held says nothing of its own: a warning would be an error here.
 @pytest.mark.parametrize("what", ASKED)
-async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: str) -> None:
+async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None:
     row = ASKED[what]
     library = desk.home / "site-packages" / "connecting.py"
     library.parent.mkdir()
@@ -100,7 +100,7 @@ async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: 
 
 
 @pytest.mark.parametrize("what", FREE)
-async def test_what_does_not_reach_is_left_alone(desk: Desk, what: str) -> None:
+async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
     output = await desk.run(FREE[what])
     assert desk.permit.held is None
     assert output.error is None
@@ -117,7 +117,7 @@ MAGICS_FREE = ("%matplotlib agg", "%timeit -n1 -r1 1 + 1", "%time 1 + 1", "%cd .
 
 
 @pytest.mark.parametrize("magic", [*MAGICS_ASKED, *MAGICS_FREE])
-async def test_12_magics(desk: Desk, shell: Any, magic: str) -> None:
+async def test_rule_12_magics(desk: Desk, shell: Any, magic: str) -> None:
     for folder, name in ((desk.outside, "theirs.py"), (desk.workspace, "mine.py")):
         (folder / name).write_text("made = 1\n")
     desk.executor = NotebookExecutor(shell)
@@ -126,7 +126,7 @@ async def test_12_magics(desk: Desk, shell: Any, magic: str) -> None:
     assert (held is not None) == (magic in MAGICS_ASKED)
 
 
-async def test_7_the_jupyter_server_is_not_this_machine(
+async def test_rule_7_jupyter_server_is_not_loopback(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(desk.home))
@@ -140,7 +140,7 @@ async def test_7_the_jupyter_server_is_not_this_machine(
     assert held.what == f"the Jupyter server on port {port}"
 
 
-async def test_10_a_native_writer_s_file_is_kept_before_it_is_replaced(desk: Desk) -> None:
+async def test_rule_10_native_writers_file_is_backed_up(desk: Desk) -> None:
     mine = desk.workspace / "mine.parquet"
     mine.write_text("mine")
     kept: list[tuple[str, str]] = []
@@ -159,9 +159,7 @@ async def test_10_a_native_writer_s_file_is_kept_before_it_is_replaced(desk: Des
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn"])
-async def test_6_a_worker_computes_and_reaches_nothing_and_that_is_told(
-    desk: Desk, way: str
-) -> None:
+async def test_rule_6_worker_computes_and_reports_reach(desk: Desk, way: str) -> None:
     (desk.workspace / "work.py").write_text(
         "import urllib.request\ndef work(told):\n    told.put(sum(range(4)))\n"
         f"    urllib.request.urlopen({URL!r})\n"
@@ -178,7 +176,7 @@ async def test_6_a_worker_computes_and_reaches_nothing_and_that_is_told(
     assert "A worker process may not reach data.example.invalid." in output.stderr
 
 
-async def test_6_a_worker_of_a_pool_raises_where_it_was_started(desk: Desk) -> None:
+async def test_rule_6_pool_worker_raises_in_parent(desk: Desk) -> None:
     output = await desk.run(
         "import urllib.request\nfrom joblib import Parallel, delayed\n"
         f"Parallel(n_jobs=2)(delayed(urllib.request.urlopen)(u) for u in [{URL!r}] * 2)"
@@ -187,7 +185,7 @@ async def test_6_a_worker_of_a_pool_raises_where_it_was_started(desk: Desk) -> N
     assert "may not reach data.example.invalid" in output.error.message
 
 
-def test_13_the_hook_needs_the_standard_library_alone() -> None:
+def test_rule_13_hook_uses_standard_library_only() -> None:
     """A kernel somewhere else and a worker install it before anything else."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(parsimony_kernel.__file__).parents[1])!r})\n"
@@ -199,7 +197,7 @@ def test_13_the_hook_needs_the_standard_library_alone() -> None:
 class TestTheStatement:
     """1: the unit of a stop."""
 
-    async def test_those_before_it_stay_and_those_behind_it_do_not_run(self, desk: Desk) -> None:
+    async def test_earlier_statements_stay_and_later_do_not_run(self, desk: Desk) -> None:
         output = await desk.run(f"a = 1\nprint('seen')\nb = 2\n{FETCH}\nc = 3")
         assert desk.permit.held is not None
         assert desk.permit.held.line == 5
@@ -207,7 +205,7 @@ class TestTheStatement:
         assert {"a", "b"} <= desk.executor.variables().keys()
         assert "c" not in desk.executor.variables()
 
-    async def test_what_it_had_changed_is_put_back(self, desk: Desk) -> None:
+    async def test_aborted_statements_changes_are_restored(self, desk: Desk) -> None:
         await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
         state = random.getstate()
         await desk.run(
@@ -220,7 +218,7 @@ class TestTheStatement:
         assert random.getstate() == state
         assert Path.cwd() != desk.workspace / "d"
 
-    async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
+    async def test_unrestorable_statement_is_not_rerun(self, desk: Desk) -> None:
         """Where nobody would expect it: a value that reaches when it is shown."""
         desk.executor.namespace()["told"] = []
         await desk.run(
@@ -231,7 +229,7 @@ class TestTheStatement:
         assert desk.executor.paused is None
         assert not list(desk.outside.iterdir())
 
-    async def test_what_cannot_be_read_again_is_not_run_again(self, desk: Desk) -> None:
+    async def test_consumed_input_is_not_rerun(self, desk: Desk) -> None:
         desk.executor.namespace()["lines"] = (n for n in range(3))
         output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
         assert desk.permit.why_not.startswith("it had already consumed lines")
@@ -243,7 +241,7 @@ class TestTheStatement:
 class TestTheStop:
     """11: it is sticky."""
 
-    async def test_code_that_catches_it_reaches_nothing_either(self, desk: Desk) -> None:
+    async def test_swallowed_stop_still_reaches_nothing(self, desk: Desk) -> None:
         output = await desk.run(
             "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
             "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
@@ -254,7 +252,7 @@ class TestTheStop:
         assert list(desk.outside.iterdir()) == []
         assert "went" not in desk.executor.variables()
 
-    async def test_what_outlives_the_code_may_not_reach(self, desk: Desk) -> None:
+    async def test_surviving_code_may_not_reach(self, desk: Desk) -> None:
         go, told = threading.Event(), list[Any]()
         desk.executor.namespace().update(go=go, told=told)
         await desk.run(
@@ -269,13 +267,13 @@ class TestTheStop:
         assert list(desk.outside.iterdir()) == []
 
 
-async def test_2_a_person_s_own_code_is_never_asked_about(desk: Desk) -> None:
+async def test_rule_2_users_own_code_is_never_asked(desk: Desk) -> None:
     output = await desk.executor.execute(desk.filled("open('OUTSIDE/x', 'w').close()"))
     assert output.error is None
     assert [each.name for each in desk.outside.iterdir()] == ["x"]
 
 
-async def test_3_others_reach_while_it_runs(desk: Desk) -> None:
+async def test_rule_3_others_may_reach_meanwhile(desk: Desk) -> None:
     """What is not of the code, in another thread meanwhile."""
     running, done = threading.Event(), threading.Event()
 
@@ -293,7 +291,7 @@ async def test_3_others_reach_while_it_runs(desk: Desk) -> None:
     assert (desk.outside / "theirs").exists()
 
 
-async def test_3_a_pool_of_an_earlier_cell_works_for_the_one_that_runs(desk: Desk) -> None:
+async def test_rule_3_earlier_pool_works_for_current_cell(desk: Desk) -> None:
     """As the event loop's own, in which a client resolves names without the cell's context."""
     resolve = "import asyncio\nawait asyncio.get_running_loop().getaddrinfo({!r}, 80)"
     assert await desk.held(resolve.format("127.0.0.1")) is None
@@ -302,14 +300,14 @@ async def test_3_a_pool_of_an_earlier_cell_works_for_the_one_that_runs(desk: Des
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
-async def test_14_what_was_allowed_is_not_asked_about_again(desk: Desk) -> None:
+async def test_rule_14_approved_reach_is_not_asked_again(desk: Desk) -> None:
     desk.permit = desk.new_permit(ReachKind.outside_write)
     output = await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
     assert output.error is None
     assert [each.what[-2:] for each in desk.permit.left] == ["/a", "/b"]
 
 
-async def test_afterwards_the_environment_is_as_it_was(desk: Desk) -> None:
+async def test_environment_is_restored_afterwards(desk: Desk) -> None:
     before = type(os.environ)
     await desk.run("import os\nkind = type(os.environ).__name__")
     assert desk.executor.variables()["kind"] == "GuardedEnvironment"
@@ -332,7 +330,7 @@ class TestOnRecord:
         desk.permit.ended = lambda: noted.append("ended")
         return noted
 
-    async def test_once_for_a_statement_and_before_it_happens(self, desk: Desk) -> None:
+    async def test_intent_is_recorded_once_per_statement_beforehand(self, desk: Desk) -> None:
         noted = self.noting(desk)
         await desk.run(
             "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
@@ -345,23 +343,21 @@ class TestOnRecord:
             "ended",
         ]
 
-    async def test_an_error_ends_it_and_a_deadline_does_not(self, desk: Desk) -> None:
+    async def test_error_ends_intent_and_deadline_does_not(self, desk: Desk) -> None:
         noted = self.noting(desk)
         await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
         assert noted.pop() == "ended"
         await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
         assert noted[-1].startswith("outside_write")
 
-    async def test_a_download_only_reads(self, desk: Desk) -> None:
+    async def test_download_only_reads(self, desk: Desk) -> None:
         noted = self.noting(desk)
         await desk.run(
             f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})"
         )
         assert noted[0].startswith("network reads")
 
-    async def test_what_has_no_known_end_is_asked_about_before_it_runs_again(
-        self, desk: Desk
-    ) -> None:
+    async def test_unfinished_effect_is_asked_about_before_rerun(self, desk: Desk) -> None:
         desk.permit = desk.new_permit(*ReachKind)
         desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
         await desk.run("open('OUTSIDE/x', 'a').close()")
@@ -369,7 +365,7 @@ class TestOnRecord:
         assert not list(desk.outside.iterdir())
         assert desk.executor.paused is None
 
-    async def test_of_two_in_one_statement_the_first_is_not_done_again(self, desk: Desk) -> None:
+    async def test_first_of_two_effects_is_not_repeated(self, desk: Desk) -> None:
         desk.permit = desk.new_permit()
         desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
         await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
@@ -382,7 +378,7 @@ def judging() -> int:
     return sum(isinstance(each, StatementGuard) for each in gc.get_objects())
 
 
-async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
+async def test_judge_is_released_with_its_cell(desk: Desk) -> None:
     gc.collect()
     before = judging()
     for number in range(5):

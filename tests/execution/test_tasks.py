@@ -52,7 +52,7 @@ class Unshown:
     ],
     ids=["code", "code-without-repr", "when-cancelled"],
 )
-async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so(
+async def test_exiting_task_ends_alone_and_says_so(
     code: Callable[[], Coroutine[Any, Any, None]], said: str
 ) -> None:
     with staying(asyncio.get_running_loop()):
@@ -65,7 +65,7 @@ async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so(
     assert isinstance(e.value.__cause__, SystemExit)
 
 
-async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() -> None:
+async def test_surviving_task_and_its_children_are_contained() -> None:
     go = asyncio.Event()
 
     async def outlives() -> asyncio.Task[None]:
@@ -90,7 +90,7 @@ async def test_what_a_task_in_a_context_of_its_own_starts_stays_too() -> None:
         await task
 
 
-async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_unawaited() -> None:
+async def test_task_cancelled_early_leaves_nothing_unawaited() -> None:
     begun = []
 
     async def never() -> None:
@@ -106,7 +106,7 @@ async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_unawaited
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
-def test_tasks_of_others_are_made_as_before(loop: asyncio.AbstractEventLoop) -> None:
+def test_foreign_tasks_are_created_as_before(loop: asyncio.AbstractEventLoop) -> None:
     async def cell(go: asyncio.Event) -> None:
         with staying(asyncio.get_running_loop()):
             await go.wait()
@@ -146,7 +146,7 @@ class Noting:
         return asyncio.Task(coroutine, loop=loop, **given)
 
 
-def test_a_factory_that_code_has_set_meanwhile_is_kept_and_made_use_of(
+def test_factory_set_by_code_is_kept_and_used(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     theirs: Any = Noting()
@@ -163,7 +163,7 @@ def test_a_factory_that_code_has_set_meanwhile_is_kept_and_made_use_of(
     loop.run_until_complete(kernel())
 
 
-async def test_code_that_is_driven_starts_tasks_that_stay() -> None:
+async def test_driven_code_starts_contained_tasks() -> None:
     started: list[asyncio.Task[None]] = []
 
     async def code() -> None:

@@ -38,7 +38,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("text", "options"), FOUND, ids=[t.split("\n")[0] for t, _ in FOUND])
-def test_what_the_text_says_is_found(text: str, options: dict[str, Any]) -> None:
+def test_dialect_is_detected(text: str, options: dict[str, Any]) -> None:
     (only,) = readings(text.encode())
     assert (only.options, only.says) == (options, "")
 
@@ -52,7 +52,7 @@ def test_what_the_text_says_is_found(text: str, options: dict[str, Any]) -> None
          ["03/04/2024 begins with the day", "03/04/2024 begins with the month"]),
     ],
 )  # fmt: skip
-def test_two_readings_are_both_given(text: str, says: list[str]) -> None:
+def test_both_readings_are_returned(text: str, says: list[str]) -> None:
     found = readings(text.encode())
     assert [each.says for each in found] == says
     frames = [pd.read_csv(BytesIO(text.encode()), **each.options) for each in found]
@@ -60,7 +60,7 @@ def test_two_readings_are_both_given(text: str, says: list[str]) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-def test_the_encoding_is_found(encoding: str) -> None:
+def test_encoding_is_detected(encoding: str) -> None:
     data = "stadt;größe €\nKöln;405\n".encode(encoding)
     (only,) = readings(data)
     frame = pd.read_csv(BytesIO(data), **only.options)
@@ -80,7 +80,7 @@ def test_the_encoding_is_found(encoding: str) -> None:
          "sep=';', thousands='.'  # 1.234 means 1,234\nsep=';'  # 1.234 has three decimals"),
     ],
 )  # fmt: skip
-def test_a_model_is_told_the_arguments_to_paste(tmp_path: Path, text: str, told: str) -> None:
+def test_model_is_given_arguments_to_paste(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "prices.csv"
     path.write_text(text, encoding="cp1252")
     assert sniff(str(path)) == told

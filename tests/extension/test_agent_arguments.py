@@ -53,9 +53,7 @@ def given(line: str) -> dict[str, Any]:
         ("", " \n ", CellRequest("")),
     ],
 )
-def test_flags_stand_before_the_request_and_the_request_is_literal(
-    line: str, body: str, expected: CellRequest
-) -> None:
+def test_flags_precede_literal_request(line: str, body: str, expected: CellRequest) -> None:
     assert parse_cell(line, body) == expected
 
 
@@ -83,7 +81,7 @@ def test_flags_stand_before_the_request_and_the_request_is_literal(
         ("plot it -m offline", "-m stands behind the words; flags go before them"),
     ],
 )
-def test_a_flag_that_cannot_be_used_is_one_sentence(line: str, sentence: str) -> None:
+def test_invalid_flag_is_one_sentence(line: str, sentence: str) -> None:
     with pytest.raises(Misuse) as caught:
         parse_cell(line, "go")
     assert str(caught.value).startswith("%%agent: ")
@@ -100,22 +98,22 @@ def test_a_flag_that_cannot_be_used_is_one_sentence(line: str, sentence: str) ->
         ("-- -5 degrees", "-5 degrees", {}),
     ],
 )
-def test_an_answer_is_words_after_its_flags(rest: str, words: str, flags: dict[str, Any]) -> None:
+def test_answer_is_text_after_flags(rest: str, words: str, flags: dict[str, Any]) -> None:
     assert given(f"answer {rest}") == {"words": words, **flags}
 
 
 @pytest.mark.parametrize("rest", ["", "--turn 2", "--trun 2 yes", "-5"])
-def test_an_answer_without_words_or_with_another_flag_is_refused(rest: str) -> None:
+def test_answer_without_text_or_with_unknown_flag_is_refused(rest: str) -> None:
     with pytest.raises(Misuse, match="%agent answer"):
         parse_command(f"answer {rest}")
 
 
-def test_a_preview_takes_the_flags_of_sharing_before_its_words() -> None:
+def test_preview_accepts_share_flags() -> None:
     assert given("context --share none by year") == {"share": "none", "words": "by year"}
     assert given("context --share none -- --share") == {"share": "none", "words": "--share"}
 
 
-def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
+def test_cell_can_name_every_share_mode() -> None:
     assert sorted(CELL_FLAGS["--share"]["choices"]) == sorted(Share)
     for mode in Share:
         assert parse_cell(f"--share {mode}", "go").flags == {"share": mode}
@@ -135,7 +133,7 @@ def test_an_unknown_sub_command_gets_a_name_that_is_near(name: str, meant: str) 
     assert f"no sub-command {name!r}.{near} %agent help lists them." in str(caught.value)
 
 
-def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> None:
+def test_empty_line_has_no_subcommand_and_help_three_spellings() -> None:
     for spelled in ("  ", "help", "-h", "--help"):
         assert parse_command(spelled) == (COMMANDS["help"], {})
     for spelled in ("help code", "code --help", "code -h"):
@@ -155,7 +153,7 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
         ("tools  remove\tarea ", {"do": "remove", "name": "area"}),
     ],
 )
-def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -> None:
+def test_words_follow_subcommand(line: str, expected: dict[str, Any]) -> None:
     assert given(line) == expected
 
 
@@ -170,7 +168,7 @@ def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -
         ("tools add a b", "%agent tools: unrecognized arguments: b"),
     ],
 )
-def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentence: str) -> None:
+def test_wrong_words_are_one_sentence(line: str, sentence: str) -> None:
     with pytest.raises(Misuse) as caught:
         parse_command(line)
     assert sentence in str(caught.value)
@@ -178,7 +176,7 @@ def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentenc
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_row_of_the_table_names_who_does_it(command: Command) -> None:
+def test_table_row_names_its_handler(command: Command) -> None:
     does = inspect.signature(doer(command.run))
     names = [each.lstrip("-").replace("-", "_") for each in command.arguments]
     does.bind(object(), **dict.fromkeys(names))
@@ -187,7 +185,7 @@ def test_a_row_of_the_table_names_who_does_it(command: Command) -> None:
     assert inspect.iscoroutinefunction(doer(command.run)) is command.awaits
 
 
-def test_the_whole_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:
+def test_full_help_names_every_flag_and_subcommand() -> None:
     written = help_text("parsimony", whole=True)
     text = " ".join(written.split())
     for command in COMMANDS.values():
@@ -206,7 +204,7 @@ def test_the_whole_help_names_every_flag_and_sub_command_under_the_magic_s_own_n
     assert max(map(len, written.splitlines())) <= 80
 
 
-def test_the_short_help_fits_a_screen_explains_every_day_and_names_the_rest() -> None:
+def test_short_help_fits_a_screen() -> None:
     written = help_text()
     assert len(written.splitlines()) <= 40
     assert max(map(len, written.splitlines())) <= 80

@@ -14,20 +14,20 @@ def kernel_shell(msg_id: str, **metadata: object) -> Any:
     return SimpleNamespace(execution_count=1, get_parent=lambda: parent, user_ns={})
 
 
-def test_a_front_end_s_cell_id_is_the_key() -> None:
+def test_frontend_cell_id_is_the_key() -> None:
     cells = Cells(kernel_shell("m1", cellId="abc"))
     assert cells.id()
     assert cells.next_turn("plot") == "abc"
 
 
-def test_without_an_id_the_same_source_is_the_same_turn_and_another_is_another() -> None:
+def test_source_is_the_key_without_id() -> None:
     cell = Cells(kernel_shell("m1")).next_turn("plot")
     assert not Cells(kernel_shell("m1")).id()
     assert cell == Cells(kernel_shell("m2")).next_turn("plot")
     assert cell != Cells(kernel_shell("m2")).next_turn("plot it")
 
 
-def test_a_program_that_starts_two_turns_in_one_cell_gets_two_keys_each_time() -> None:
+def test_two_turns_in_one_cell_get_stable_keys() -> None:
     shell = kernel_shell("m1", cellId="abc")
     cells = Cells(shell)
     assert [cells.next_turn(text) for text in ("a", "b")] == ["abc", "abc#2"]
@@ -35,12 +35,12 @@ def test_a_program_that_starts_two_turns_in_one_cell_gets_two_keys_each_time() -
     assert cells.next_turn("a") == "abc"
 
 
-def test_a_terminal_has_no_parent_message() -> None:
+def test_terminal_has_no_parent_message() -> None:
     shell = SimpleNamespace(execution_count=1, user_ns={})
     assert not Cells(shell).id()
 
 
-def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(
+def test_notebook_path_comes_from_jupyter_then_vscode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/")
@@ -56,7 +56,7 @@ def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(
     ("name", "notebook"),
     [("sub/a.ipynb", "a.ipynb"), ("/nowhere/at/all/a.ipynb", "a.ipynb"), ("console-1", "untitled")],
 )
-def test_a_path_that_does_not_exist_here_leaves_the_working_folder(
+def test_missing_path_keeps_working_folder(
     name: str, notebook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

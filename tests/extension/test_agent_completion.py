@@ -36,7 +36,7 @@ def proposed_behind(line: str) -> list[str]:
         ("%agent tools add ", "cars", "offline"),
     ],
 )
-def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_proposed: str) -> None:
+def test_completion_depends_on_position(line: str, proposed: str, not_proposed: str) -> None:
     found = proposed_behind(line)
     assert proposed in found
     assert not_proposed not in found
@@ -50,11 +50,11 @@ def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_propos
         "",
     ],
 )
-def test_where_nothing_can_stand_nothing_is_proposed(line: str) -> None:
+def test_nothing_is_completed_where_nothing_fits(line: str) -> None:
     assert proposed_behind(line) == []
 
 
-def test_every_sub_command_is_proposed() -> None:
+def test_every_subcommand_is_completed() -> None:
     assert proposed_behind("%agent ") == list(COMMANDS)
 
 
@@ -62,7 +62,7 @@ def test_every_sub_command_is_proposed() -> None:
     ("text", "proposed"),
     [("%agent hist", ["history"]), ("%%agent --rec", ["--record"]), ("%timeit art", [])],
 )
-def test_the_shell_proposes_behind_the_magics_alone(text: str, proposed: list[str]) -> None:
+def test_shell_completes_after_magics_only(text: str, proposed: list[str]) -> None:
     shell = InteractiveShell()
     install(shell)
     try:

@@ -58,7 +58,7 @@ def texts(shown: Any) -> str:
     return "\n".join(each["text/plain"] for each in shown)
 
 
-def test_each_request_has_a_line_and_the_last_stands_to_the_letter() -> None:
+def test_each_request_has_a_line_and_last_is_verbatim() -> None:
     messages = (SYSTEM, {**FIRST, "content": "ünïcode …"}, CALLED, ANSWERED)
     listed, last = told(went(1, SYSTEM, FIRST), went(2, *messages))
     assert "Request 1, 2026-01-01 08:30:01 UTC, to openai/gpt-5: 2 messages, 1 tool, " in texts(
@@ -72,11 +72,11 @@ def test_each_request_has_a_line_and_the_last_stands_to_the_letter() -> None:
     assert json.dumps(CALLED["tool_calls"]) in last["text/plain"]
 
 
-def test_how_much_was_shared_stands_above_what_went() -> None:
+def test_share_mode_stands_above_requests() -> None:
     assert texts(told(went(1, SYSTEM), share="schema")).startswith("Turn 2, --share schema:")
 
 
-def test_one_request_is_shown_whole_on_request() -> None:
+def test_one_request_is_shown_in_full() -> None:
     _, first = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, ANSWERED), named="2", number=1)
     assert str(FIRST["content"]) in first["text/plain"]
     assert str(ANSWERED["content"]) not in first["text/plain"]
@@ -84,7 +84,7 @@ def test_one_request_is_shown_whole_on_request() -> None:
         told(went(1, SYSTEM), number=2)
 
 
-def test_a_picture_is_listed_by_its_size_and_digest() -> None:
+def test_picture_is_listed_by_size_and_digest() -> None:
     png = base64.b64encode(
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (750).to_bytes(4) + (400).to_bytes(4) + b"..."
     )
@@ -95,7 +95,7 @@ def test_a_picture_is_listed_by_its_size_and_digest() -> None:
     assert png.decode() not in text
 
 
-def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None:
+def test_built_in_model_stayed_local() -> None:
     stayed = "Nothing left this machine"
     assert stayed in texts(told(went(1, SYSTEM, model="offline")))
     both = (went(1, SYSTEM, model="offline"), went(2, SYSTEM))
@@ -103,7 +103,7 @@ def test_the_offline_model_is_said_to_have_stayed_here_and_no_other_is() -> None
     assert "to offline:" in texts(told(*both))
 
 
-def test_a_turn_without_requests_and_one_that_is_not_there_are_one_sentence() -> None:
+def test_missing_turn_or_requests_are_one_sentence() -> None:
     assert "No request of turn 1 is on record: none was sent" in told(named="1")["text/plain"]
     with pytest.raises(SessionError, match="There is no turn 7 in this notebook"):
         told(named="7")
@@ -121,7 +121,7 @@ HOSTILE: Sequence[str] = (
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-def test_nothing_that_was_sent_is_markup_and_none_of_it_is_hidden(words: str) -> None:
+def test_sent_text_is_neither_markup_nor_hidden(words: str) -> None:
     message = {"role": words, "content": words, "name": words}
     _, bundle = told(went(1, message, tools=({"name": words},)))
     markup = bundle["text/html"]
@@ -134,7 +134,7 @@ def test_nothing_that_was_sent_is_markup_and_none_of_it_is_hidden(words: str) ->
             assert shown.count(word) >= 4
 
 
-def test_what_outgrows_a_notebook_loses_its_middle_and_says_how_to_see_it() -> None:
+def test_oversized_text_loses_middle_and_says_how_to_see_it() -> None:
     messages = [
         {"role": "user", "content": f"begin{number} {'x' * 20_000}"} for number in range(60)
     ]
@@ -165,7 +165,7 @@ def real(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("share", list(Share))
-def test_all_that_a_model_was_asked_is_told(
+def test_every_model_request_is_listed(
     shell: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

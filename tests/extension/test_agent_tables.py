@@ -6,14 +6,14 @@ from wcwidth import wcswidth
 from parsimony_agent.tables import WIDTH, note, table
 
 
-def test_a_table_is_aligned_text_and_escaped_html() -> None:
+def test_table_is_aligned_text_and_escaped_html() -> None:
     data = table(("turn", "request"), [("1", "<b>plot</b>"), ("12", "x")], empty="none")
     assert data["text/plain"].splitlines() == ["turn  request", "1     <b>plot</b>", "12    x"]
     assert "&lt;b&gt;plot&lt;/b&gt;" in data["text/html"]
     assert "<b>" not in data["text/html"]
 
 
-def test_a_row_is_one_line_of_printable_text_whatever_was_asked() -> None:
+def test_row_is_one_printable_line() -> None:
     data = table(("request",), [("a\nb\x1b[2Jc\u202ed" + "x" * 100,)], empty="none")
     row = data["text/plain"].splitlines()[1]
     assert row.startswith("a bc\ufffddxxx")
@@ -22,13 +22,13 @@ def test_a_row_is_one_line_of_printable_text_whatever_was_asked() -> None:
     assert "\x1b" not in data["text/html"]
 
 
-def test_an_empty_table_says_so() -> None:
+def test_empty_table_says_so() -> None:
     assert table(("a",), [], empty="Nothing <yet>.") == note("Nothing <yet>.")
     assert note("Nothing <yet>.")["text/html"] == "<p>Nothing &lt;yet&gt;.</p>"
 
 
 @pytest.mark.parametrize("text", ["word " * 100, "x" * 500, "日本語" * 100, "a\u0301" * 300])
-def test_the_text_is_no_wider_than_a_terminal_whatever_is_in_it(text: str) -> None:
+def test_text_fits_terminal_width(text: str) -> None:
     rows = [("1", text, "m" * 40), ("2", "m" * 40, text)]
     data = table(("turn", "words", "model"), rows, empty="none", widest=300)
     lines = data["text/plain"].splitlines()
@@ -37,14 +37,14 @@ def test_the_text_is_no_wider_than_a_terminal_whatever_is_in_it(text: str) -> No
 
 
 @pytest.mark.parametrize("word", ["x" * 200, "日本語" * 30, "a\u0301" * 90])
-def test_a_word_that_is_too_long_is_broken_and_nothing_of_it_is_lost(word: str) -> None:
+def test_long_word_is_broken_without_loss(word: str) -> None:
     data = table(("words",), [(word,)], empty="none", widest=300)
     _, *lines = data["text/plain"].splitlines()
     assert len(lines) > 1
     assert "".join(lines) == word
 
 
-def test_a_long_cell_is_folded_and_the_short_ones_beside_it_are_not() -> None:
+def test_long_cell_wraps_alone() -> None:
     words = " ".join(f"w{number}" for number in range(40))
     data = table(("step", "words"), [("12", words), ("13", "x")], empty="none", widest=400)
     head, first, *more, last = data["text/plain"].splitlines()
@@ -53,7 +53,7 @@ def test_a_long_cell_is_folded_and_the_short_ones_beside_it_are_not() -> None:
     assert " ".join(line[6:] for line in (first, *more)) == words
 
 
-def test_what_is_to_be_copied_stays_on_one_line() -> None:
+def test_copyable_text_stays_on_one_line() -> None:
     path = "folder/" * 30
     data = table(("path",), [(path,)], empty="none", widest=400, width=None)
     assert data["text/plain"].splitlines() == ["path", path]

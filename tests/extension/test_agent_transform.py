@@ -42,11 +42,11 @@ LINE = "get_ipython().run_line_magic('agent', "
         ("if x:\n    %agent answer 2", f"if x:\n    await {LINE}'answer 2')\n"),
     ],
 )
-def test_what_waits_is_awaited(shell: Any, source: str, expected: str) -> None:
+def test_awaitable_magic_is_awaited(shell: Any, source: str, expected: str) -> None:
     assert shell.transform_cell(source) == expected
 
 
-def test_a_form_feed_in_a_string_moves_nothing() -> None:
+def test_form_feed_in_string_moves_nothing() -> None:
     """Python counts it as white space, and a splitter of lines as an end of one."""
     lines = ["y = 'a\x0cb'\n", f"{LINE}'answer 2')\n"]
     assert "".join(awaiting("agent")(lines)) == f"y = 'a\x0cb'\nawait {LINE}'answer 2')\n"
@@ -72,7 +72,7 @@ def test_a_form_feed_in_a_string_moves_nothing() -> None:
         "def broken(:\n  x = run_line_magic('agent', 'answer 2')",
     ],
 )
-def test_nothing_else_is_touched(shell: Any, source: str) -> None:
+def test_other_code_is_untouched(shell: Any, source: str) -> None:
     plain = InteractiveShell()
     try:
         plain.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")

@@ -144,7 +144,7 @@ def front(manager: KernelManager) -> Iterator[Front]:
     front.client.stop_channels()
 
 
-def test_a_question_aborts_what_is_queued_without_an_error_output(front: Front) -> None:
+def test_question_aborts_queue_without_error(front: Front) -> None:
     # Both are there before the first begins; a cell that comes after the question is not queued.
     before = front.send("input()", "c0")
     assert front.client.get_stdin_msg(timeout=TIMEOUT_S)["msg_type"] == "input_request"
@@ -162,7 +162,7 @@ def test_a_question_aborts_what_is_queued_without_an_error_output(front: Front) 
     assert "display_data" in kinds
 
 
-def test_a_button_continues_the_turn_in_the_displays_of_its_cell(front: Front) -> None:
+def test_button_continues_turn_in_its_cell(front: Front) -> None:
     asking = front.run("%%agent\ntwice", "c3")
     known = {each["transient"]["display_id"] for each in asking.of("display_data")}
     widgets = [each for each in asking.of("display_data") if WIDGET in each["data"]]
@@ -190,7 +190,7 @@ def test_a_button_continues_the_turn_in_the_displays_of_its_cell(front: Front) -
 
 
 @pytest.mark.parametrize("code", ["%%agent --nope\nplot", "%agent nope"])
-def test_misuse_is_one_line_in_the_cell_and_fails_it(front: Front, code: str) -> None:
+def test_misuse_is_one_line_and_fails_cell(front: Front, code: str) -> None:
     run = front.run(code)
     assert run.reply["status"] == "error"
     (error,) = run.of("error")
@@ -205,7 +205,7 @@ def test_misuse_is_one_line_in_the_cell_and_fails_it(front: Front, code: str) ->
         ("x = 1\n%agent hist", "history"),
     ],
 )
-def test_the_kernel_completes_flags_sub_commands_and_models(
+def test_kernel_completes_flags_subcommands_and_models(
     front: Front, code: str, proposed: str
 ) -> None:
     msg_id = front.client.complete(code, len(code))
@@ -215,7 +215,7 @@ def test_the_kernel_completes_flags_sub_commands_and_models(
     assert proposed.startswith(code[start : completed["cursor_end"]])
 
 
-def test_an_interrupt_ends_a_turn_that_waits_for_ever(front: Front, manager: KernelManager) -> None:
+def test_interrupt_ends_endless_turn(front: Front, manager: KernelManager) -> None:
     waiting = front.send("%%agent\nwait for it", "c4")
     front.until("Waiting.")
     manager.interrupt_kernel()
@@ -223,9 +223,7 @@ def test_an_interrupt_ends_a_turn_that_waits_for_ever(front: Front, manager: Ker
     front.settle()
 
 
-def test_a_running_cell_offers_the_button_just_where_the_kernel_hears_a_click(
-    front: Front, manager: KernelManager
-) -> None:
+def test_stop_button_appears_where_clicks_arrive(front: Front, manager: KernelManager) -> None:
     told = front.run(
         "from parsimony_agent.controls import is_heard_mid_cell\n"
         "print(is_heard_mid_cell(get_ipython()))"
@@ -257,9 +255,7 @@ def test_a_running_cell_offers_the_button_just_where_the_kernel_hears_a_click(
 
 
 @pytest.mark.parametrize("presses", [1, 2, 3])
-def test_stop_before_the_turn_has_begun_ends_the_cell_in_one_line(
-    tmp_path: Path, presses: int
-) -> None:
+def test_stop_before_turn_begins_ends_cell_in_one_line(tmp_path: Path, presses: int) -> None:
     """The first agent cell of a kernel imports and opens its session: Stop is heard there too."""
     with live_kernel(tmp_path, name="python3") as kernel:
         assert kernel.run("%load_ext parsimony_agent").status == "ok"
@@ -284,7 +280,7 @@ def test_stop_before_the_turn_has_begun_ends_the_cell_in_one_line(
         assert "".join(part["text"] for part in goes_on.of_type("stream")) == "2\n"
 
 
-def test_an_orderly_end_of_the_kernel_turns_the_buttons_into_text(tmp_path: Path) -> None:
+def test_orderly_shutdown_turns_buttons_into_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("temp_max,temp_min\n3,1\n")
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel(cwd=str(tmp_path))

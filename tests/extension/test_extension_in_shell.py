@@ -53,7 +53,7 @@ def state(shell: Any) -> tuple[Any, ...]:
     )
 
 
-def test_loading_says_nothing_twice_changes_nothing_and_unloading_restores(
+def test_loading_is_silent_and_idempotent_and_unloading_restores(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = state(shell)
@@ -68,7 +68,7 @@ def test_loading_says_nothing_twice_changes_nothing_and_unloading_restores(
     assert capsys.readouterr() == ("", "")
 
 
-def test_it_can_be_reloaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_extension_can_be_reloaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_line_magic("load_ext", "parsimony_agent")
     shell.run_line_magic("reload_ext", "parsimony_agent")
     assert shell.find_cell_magic("agent") is not None
@@ -78,7 +78,7 @@ def test_it_can_be_reloaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "")
 
 
-def test_another_agent_keeps_its_name(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_agent_magic_keeps_its_name(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     shell.register_magic_function(lambda line, cell: None, "cell", "agent")
     other = shell.find_cell_magic("agent")
     session = FakeSession([DONE])
@@ -111,7 +111,7 @@ def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
     assert run.stdout.strip() == "[]"
 
 
-def test_the_request_is_literal_and_the_record_is_printed(
+def test_request_is_literal_and_record_is_printed(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.user_ns["x"] = "expanded"
@@ -149,7 +149,7 @@ def test_the_request_is_literal_and_the_record_is_printed(
         ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
     ],
 )
-def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
+def test_unusable_cell_is_explained_without_traceback(
     shell: Any,
     session: FakeSession,
     capsys: pytest.CaptureFixture[str],
@@ -167,9 +167,7 @@ def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
     assert session.requests == []
 
 
-def test_a_session_that_cannot_be_opened_is_one_sentence(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unopenable_session_is_one_sentence(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(_: Any) -> FakeSession:
         raise SessionError("The folder '/x' cannot be written.")
 
@@ -178,7 +176,7 @@ def test_a_session_that_cannot_be_opened_is_one_sentence(
     assert capsys.readouterr().out.strip() == "Parsimony Agent: The folder '/x' cannot be written."
 
 
-def test_a_program_awaits_the_coroutine_of_the_magic(shell: Any, session: FakeSession) -> None:
+def test_program_awaits_the_magic(shell: Any, session: FakeSession) -> None:
     result = shell.run_cell(
         "done = []\n"
         "for words in ('one', 'two'):\n"
@@ -189,7 +187,7 @@ def test_a_program_awaits_the_coroutine_of_the_magic(shell: Any, session: FakeSe
     assert [request for request, _, _ in session.requests] == ["one", "two"]
 
 
-def test_help_is_the_same_wherever_it_is_asked_for(
+def test_help_is_the_same_everywhere(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ("%agent", "%agent -h", "%agent help all", "%agent help flags", "%%agent --help")
@@ -204,7 +202,7 @@ def test_help_is_the_same_wherever_it_is_asked_for(
     assert session.requests == []
 
 
-def test_the_lists_say_what_there_is(
+def test_lists_show_what_exists(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session.published = (LogEntry(kind="chart", logical_id="l", content_sha="s", title="A chart"),)
@@ -233,7 +231,7 @@ def ended(event: ToolEvent, **told: Any) -> ToolEvent:
     return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
 
 
-def test_the_history_tells_one_turn_step_by_step(
+def test_history_shows_one_turn_step_by_step(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
@@ -261,9 +259,7 @@ def test_the_history_tells_one_turn_step_by_step(
     assert "<b>" not in drawn
 
 
-def test_an_undo_says_what_became_of_each_variable(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     install(shell, session_factory=lambda _: FakeSession([DONE]))
     assert not shell.run_cell("%agent undo").success
     assert "No turn of this kernel's life" in capsys.readouterr().out
@@ -281,7 +277,7 @@ def test_an_undo_says_what_became_of_each_variable(
     ]
 
 
-def test_a_function_becomes_a_tool_and_is_none_again(
+def test_function_becomes_tool_and_is_removed(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def area(width: float) -> float:
@@ -328,13 +324,13 @@ class Nameless(Own):
 
 
 @pytest.mark.parametrize("name", ["o1", "offline", "openai/gpt-5", "nobody", "offline, o1"])
-def test_a_name_of_a_model_means_that_model_whatever_the_notebook_holds(name: str) -> None:
+def test_model_name_wins_over_variable(name: str) -> None:
     assert chosen_model(name, {}) == name
     held = {"o1": Own("mine"), "offline": "x", "mine": Own("mine")}
     assert chosen_model(name, held) == name
 
 
-def test_any_other_name_means_the_model_in_that_variable(
+def test_other_name_means_the_variable(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session.variables["mine"] = own = Own("recorded")
@@ -352,7 +348,7 @@ def test_any_other_name_means_the_model_in_that_variable(
         (pd.DataFrame({"name": ["a"], "stream": ["b"]}), "DataFrame"),
     ],
 )
-def test_a_variable_that_holds_no_model_is_one_sentence(value: Any, held: str) -> None:
+def test_variable_without_model_is_one_sentence(value: Any, held: str) -> None:
     with pytest.raises(TurnError, match=f"'mine' holds no model but '{held}'"):
         chosen_model("mine", {"mine": value})
 
@@ -360,7 +356,7 @@ def test_a_variable_that_holds_no_model_is_one_sentence(value: Any, held: str) -
 @pytest.mark.parametrize(
     "named", ["weird\x1b[31m\nname", "weird\u202ename", "mine, offline", "", " "]
 )
-def test_a_model_whose_name_cannot_be_shown_is_refused_in_one_sentence(
+def test_model_with_unreadable_name_is_refused(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], named: str
 ) -> None:
     session.variables["mine"] = Own(named)
@@ -372,7 +368,7 @@ def test_a_model_whose_name_cannot_be_shown_is_refused_in_one_sentence(
     assert session.model_name == "scripted"
 
 
-def test_a_silent_stop_shows_nothing_and_other_handlers_keep_working(
+def test_silent_stop_shows_nothing_and_keeps_handlers(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def handler(shell: Any, etype: Any, value: Any, tb: Any, tb_offset: Any = None) -> None:
@@ -390,7 +386,7 @@ def test_a_silent_stop_shows_nothing_and_other_handlers_keep_working(
     assert (shell.custom_exceptions, shell.CustomTB) == before
 
 
-def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
+def test_later_handler_does_not_restore_traceback(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = FakeSession([asks("Which one?")])
@@ -406,7 +402,7 @@ def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
     assert shell.custom_exceptions == (Silent, KeyError)
 
 
-def test_unloading_lets_go_of_the_session(shell: Any, session: FakeSession) -> None:
+def test_unloading_releases_session(shell: Any, session: FakeSession) -> None:
     shell.run_cell("%%agent\nplot it")
     uninstall(shell)
     assert session.is_closed
@@ -416,7 +412,7 @@ def test_unloading_lets_go_of_the_session(shell: Any, session: FakeSession) -> N
     "source",
     ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
 )
-def test_a_journal_that_cannot_be_read_is_one_sentence(
+def test_unreadable_journal_is_one_sentence(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str
 ) -> None:
     session.trouble = SessionError("The journal cannot be read.")
@@ -426,7 +422,7 @@ def test_a_journal_that_cannot_be_read_is_one_sentence(
 
 @pytest.mark.parametrize("reply", ["-1 or less", "--turn 7 --here", '"quoted" % {x}'])
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_caller_outside_answers_whatever_the_magic_is_called_and_the_words_are(
+def test_outside_caller_answers_any_magic_name_and_text(
     shell: Any,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -450,7 +446,7 @@ def test_a_caller_outside_answers_whatever_the_magic_is_called_and_the_words_are
     assert "plot it" not in printed
 
 
-def test_a_caller_outside_is_told_when_the_agent_is_not_loaded(
+def test_outside_caller_is_told_when_agent_is_not_loaded(
     shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
@@ -461,7 +457,7 @@ def test_a_caller_outside_is_told_when_the_agent_is_not_loaded(
     )
 
 
-def test_a_program_that_cancels_its_turn_sees_its_own_cancellation(shell: Any) -> None:
+def test_program_cancelling_its_turn_sees_cancellation(shell: Any) -> None:
     session = FakeSession([TextDelta(content="Waiting."), asyncio.Event(), DONE])
     install(shell, session_factory=lambda _: session)
     result = shell.run_cell(

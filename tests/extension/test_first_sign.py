@@ -27,7 +27,7 @@ print(json.dumps(seen))
 """
 
 
-def test_the_first_sign_comes_before_heavy_imports_and_is_drawn_over(tmp_path: Path) -> None:
+def test_first_sign_precedes_heavy_imports(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
         capture_output=True,

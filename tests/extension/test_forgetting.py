@@ -33,7 +33,7 @@ def statuses(session: NotebookSession) -> list[str]:
     return [each.status for each in session.turns()]
 
 
-async def test_a_turn_is_forgotten_by_its_number_and_what_stays_is_said(scripted: Start) -> None:
+async def test_turn_is_forgotten_by_number(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "first")
     await turn(session, "b", "second")
@@ -46,14 +46,14 @@ async def test_a_turn_is_forgotten_by_its_number_and_what_stays_is_said(scripted
     assert "question" not in said
 
 
-async def test_the_end_of_its_question_is_said(scripted: Start) -> None:
+async def test_end_of_its_question_is_reported(scripted: Start) -> None:
     session = scripted(ASK)
     await turn(session, "a", "sum it")
     assert "Its question no longer waits." in str(forget(desk(session), "1"))
     assert session.pending() == ()
 
 
-async def test_what_is_no_turn_or_forgotten_already_is_refused(scripted: Start) -> None:
+async def test_unknown_or_forgotten_turn_is_refused(scripted: Start) -> None:
     session = scripted(DONE)
     await turn(session, "a", "first")
     with pytest.raises(SessionError, match="no turn 7"):
@@ -63,7 +63,7 @@ async def test_what_is_no_turn_or_forgotten_already_is_refused(scripted: Start) 
         forget(desk(session), "1")
 
 
-async def test_a_reset_says_what_it_would_do_and_does_it_with_yes(scripted: Start) -> None:
+async def test_reset_previews_and_needs_yes(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "first")
     await turn(session, "b", "second")

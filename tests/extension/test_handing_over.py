@@ -35,7 +35,7 @@ def ran(shell: Any, source: str) -> bool:
     return bool(shell.run_cell(source).success)
 
 
-def test_the_code_of_a_turn_runs_by_itself(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_turn_code_runs_by_itself(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ran(shell, f"%%agent\n{ASK}")
     capsys.readouterr()
     assert ran(shell, "%agent code")
@@ -50,9 +50,7 @@ def test_the_code_of_a_turn_runs_by_itself(shell: Any, capsys: pytest.CaptureFix
     assert code.strip().endswith(shell.rl_next_input.strip())
 
 
-def test_a_turn_whose_code_did_not_work_has_none_to_hand_over(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_turn_has_no_code(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert not ran(shell, "%agent code")
     assert "no turns in this notebook yet" in capsys.readouterr().out
     ran(shell, "%%agent\nbuy me a ticket to the moon")
@@ -61,7 +59,7 @@ def test_a_turn_whose_code_did_not_work_has_none_to_hand_over(
     assert "No code of turn 1 worked; %agent history 1" in capsys.readouterr().out
 
 
-def test_without_an_error_there_is_nothing_to_mend(
+def test_fix_needs_an_error(
     shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("last_exc", "last_value"):
@@ -73,7 +71,7 @@ def test_without_an_error_there_is_nothing_to_mend(
     assert "nothing to fix" in capsys.readouterr().out
 
 
-def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
+def test_fix_request_has_error_line_and_cell(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cell = "total = 1\ndef broken(n):\n    return n / 0\nbroken(total)"
@@ -88,7 +86,7 @@ def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
     assert "keep total" in turn.request
 
 
-def test_under_share_schema_the_words_of_an_error_are_no_part_of_a_request_to_mend(
+def test_fix_request_under_schema_omits_error_text(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not ran(shell, "names = ['canary word']\nfloat(names[0].replace('x', ''))")
@@ -102,15 +100,13 @@ def test_under_share_schema_the_words_of_an_error_are_no_part_of_a_request_to_me
     ran(shell, "%config ParsimonyAgent.share = 'samples'")
 
 
-def test_an_error_without_a_cell_is_described_by_its_words() -> None:
+def test_error_without_cell_is_described() -> None:
     said = described(ValueError("\x1b[31mred\x1b[0m \u202ename"))
     assert "ValueError: red \ufffdname" in said
     assert "```" not in said
 
 
-def test_what_turns_have_used_is_counted_with_those_replaced(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_includes_replaced_turns(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ran(shell, "%agent cost")
     assert "has asked a model yet" in capsys.readouterr().out
     for _ in range(2):
@@ -124,9 +120,7 @@ def test_what_turns_have_used_is_counted_with_those_replaced(
     assert "free" in told[3]
 
 
-def test_the_doctor_says_what_he_says_on_the_command_line(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_magic_matches_command(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from parsimony_kernel.cli import main as cli
 
     assert ran(shell, "%agent doctor")

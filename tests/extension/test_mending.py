@@ -9,7 +9,7 @@ from parsimony_kernel.testing.kernel import live_kernel
 pytestmark = pytest.mark.kernel
 
 
-def test_a_request_to_mend_holds_the_cells_that_the_error_went_through(tmp_path: Path) -> None:
+def test_fix_request_has_every_cell_in_traceback(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0  # of a file\n", encoding="utf-8")
     with live_kernel(tmp_path) as kernel:
         kernel.run("x = 1\ndef halved(a):\n    return a / (x - 1)")

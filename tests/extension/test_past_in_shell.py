@@ -58,7 +58,7 @@ def notebook(
     return begin
 
 
-def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -> None:
+def test_chain_crosses_user_and_agent_cells(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(GROUP))
     said(LOAD)
     said("%%agent\nsum by town")
@@ -68,7 +68,7 @@ def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -
         assert part.casefold() in told.casefold()
 
 
-def test_a_slice_is_written_into_a_new_file_and_never_over_another(
+def test_slice_never_overwrites_a_file(
     notebook: Callable[..., Said],
     shell: Any,
     capsys: pytest.CaptureFixture[str],
@@ -85,7 +85,7 @@ def test_a_slice_is_written_into_a_new_file_and_never_over_another(
     assert (tmp_path / "mine.py").read_text() == "mine"
 
 
-def test_a_variable_that_nobody_is_known_to_have_made_is_said_to_be_so(
+def test_unknown_maker_is_stated(
     notebook: Callable[..., Said], shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = notebook()
@@ -95,9 +95,7 @@ def test_a_variable_that_nobody_is_known_to_have_made_is_said_to_be_so(
     assert "nothing is known" in capsys.readouterr().out.casefold()
 
 
-def test_a_turn_is_told_taken_back_and_done_again(
-    notebook: Callable[..., Said], shell: Any
-) -> None:
+def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: Any) -> None:
     said = notebook(*turn(SPOIL))
     said(LOAD)
     said("%%agent\nset all to nothing")
@@ -117,7 +115,7 @@ def test_a_turn_is_told_taken_back_and_done_again(
     assert "spoiled" not in shell.user_ns
 
 
-def test_what_an_undo_did_is_not_taken_for_the_cell_that_asked(
+def test_undo_is_not_attributed_to_its_cell(
     notebook: Callable[..., Said],
 ) -> None:
     said = notebook(*turn(SPOIL))
@@ -129,7 +127,7 @@ def test_what_an_undo_did_is_not_taken_for_the_cell_that_asked(
     assert "your cell" in said("%agent why more")
 
 
-def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
+def test_history_shows_undo(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(SPOIL))
     said(LOAD)
     said("%%agent\nset all to nothing")
@@ -146,7 +144,7 @@ def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
         ("refresh nothing like it", "nothing like it"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_impossible_request_is_one_sentence(
     notebook: Callable[..., Said],
     shell: Any,
     capsys: pytest.CaptureFixture[str],
@@ -161,9 +159,7 @@ def test_what_cannot_be_done_is_one_sentence(
     assert "Traceback" not in printed
 
 
-def test_what_a_cell_did_before_its_own_undo_is_the_persons(
-    notebook: Callable[..., Said], shell: Any
-) -> None:
+def test_changes_before_own_undo_are_users(notebook: Callable[..., Said], shell: Any) -> None:
     said = notebook(*turn("x = 1\ny = [1, 2]"))
     said("x, y = 0, [1]")
     said("%%agent\nset them")
@@ -172,9 +168,7 @@ def test_what_a_cell_did_before_its_own_undo_is_the_persons(
     assert "x = 'mine'" in said("%agent slice x")
 
 
-def test_a_cell_that_was_interrupted_is_on_record(
-    notebook: Callable[..., Said], shell: Any
-) -> None:
+def test_interrupted_cell_is_recorded(notebook: Callable[..., Said], shell: Any) -> None:
     said = notebook(*turn("things = [1]"))
     said("%%agent\nmake things")
     # As the kernel does with a cell that awaits when Stop is pressed: it ends without a result.
@@ -187,9 +181,7 @@ def test_a_cell_that_was_interrupted_is_on_record(
     assert shell.user_ns["things"] == [1, "mine"]
 
 
-def test_the_body_of_a_capturing_cell_counts_once(
-    notebook: Callable[..., Said], shell: Any
-) -> None:
+def test_capturing_cell_body_counts_once(notebook: Callable[..., Said], shell: Any) -> None:
     said = notebook()
     said("rows = []")
     said("%%capture\nrows.append(1)")
@@ -197,7 +189,7 @@ def test_the_body_of_a_capturing_cell_counts_once(
     assert shell.user_ns["rows"] == [1]
 
 
-def test_what_is_published_is_verified(notebook: Callable[..., Said], tmp_path: Path) -> None:
+def test_published_work_is_verified(notebook: Callable[..., Said], tmp_path: Path) -> None:
     steps = (
         call("run_code", code=GROUP),
         call("return_dataset", variable="by_town", title="By town"),
@@ -214,7 +206,7 @@ def test_what_is_published_is_verified(notebook: Callable[..., Said], tmp_path: 
 
 
 @pytest.mark.kernel
-def test_an_artifact_is_made_again_and_a_change_of_its_source_is_said(
+def test_refresh_reports_changed_source(
     notebook: Callable[..., Said], shell: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     said = notebook(

@@ -50,7 +50,7 @@ def as_told(model: ScriptedModel, number: int) -> list[str]:
 @pytest.mark.parametrize("line", ["%%agent --dry-run", "%agent context"])
 @pytest.mark.parametrize("earlier", [False, True], ids=["at first", "after a turn"])
 @pytest.mark.parametrize("flags", ["", " --share full", " --share schema", " --share none"])
-def test_what_is_shown_is_to_the_letter_what_is_sent_then(
+def test_preview_is_verbatim(
     shell: Any, capsys: pytest.CaptureFixture[str], line: str, earlier: bool, flags: str
 ) -> None:
     model = scripted(shell)
@@ -74,9 +74,7 @@ def history(shell: Any) -> list[Any]:
     return list(session.turns())
 
 
-def test_a_result_is_bound_where_the_cell_asks_for_it_and_never_over_the_persons_own(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_result_is_bound_where_requested(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scripted(shell)
     assert not shell.run_cell("%%agent -o prices\nmake something").success
     assert "would overwrite your variable 'prices'" in capsys.readouterr().out
@@ -88,7 +86,7 @@ def test_a_result_is_bound_where_the_cell_asks_for_it_and_never_over_the_persons
     assert (shell.user_ns["found"].ok, shell.user_ns["found"].text) == (True, "Looked.")
 
 
-def test_a_setting_holds_where_the_cell_says_nothing(shell: Any) -> None:
+def test_setting_applies_without_flag(shell: Any) -> None:
     scripted(shell)
     shell.user_ns["other"] = ScriptedModel([call("return_done", summary="Other.")] * 2)
     assert shell.run_cell("%config ParsimonyAgent.model = 'offline'").success
@@ -105,9 +103,7 @@ def test_a_setting_holds_where_the_cell_says_nothing(shell: Any) -> None:
     assert history(shell)[-1].status == "done"
 
 
-def test_a_preview_takes_nothing_back_of_the_cells_earlier_turn(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_preview_undoes_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scripted(shell)
     shell.run_cell("%%agent\nmake something")
     assert shell.user_ns["made"] == 1

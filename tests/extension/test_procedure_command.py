@@ -31,9 +31,7 @@ def told_of(session: NotebookSession, file: str) -> Any:
     return procedure(magics, file)
 
 
-def test_what_a_file_enforces_and_what_it_reminds_of_is_told(
-    scripted: Start, tmp_path: Path
-) -> None:
+def test_enforced_rules_and_reminders_are_listed(scripted: Start, tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(TEXT)
     told = told_of(scripted(), "r.yaml")
     rows = [" ".join(line.split()) for line in told["text/plain"].splitlines()]
@@ -46,14 +44,14 @@ def test_what_a_file_enforces_and_what_it_reminds_of_is_told(
 
 
 @pytest.mark.parametrize("text", ["states: [a]\nstart: b\n", "polcy: {}\n"])
-def test_what_is_wrong_with_a_file_is_said(scripted: Start, tmp_path: Path, text: str) -> None:
+def test_task_file_errors_are_reported(scripted: Start, tmp_path: Path, text: str) -> None:
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(SessionError, match=r"r\.yaml"):
         told_of(scripted(), "r.yaml")
 
 
 @pytest.mark.parametrize("name", ["gone.yaml", "a\0b.yaml", "x" * 999])
-def test_a_file_that_is_not_there_is_named(scripted: Start, name: str) -> None:
+def test_missing_file_is_named(scripted: Start, name: str) -> None:
     with pytest.raises(SessionError, match="cannot be read") as caught:
         told_of(scripted(), name)
     assert repr(name) in str(caught.value)

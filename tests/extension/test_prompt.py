@@ -16,7 +16,7 @@ def click(button: Any) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_each_button_sends_its_own_choice(number: int) -> None:
+def test_each_button_sends_its_choice(number: int) -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     button = prompt.buttons[number - 1]
@@ -27,7 +27,7 @@ def test_each_button_sends_its_own_choice(number: int) -> None:
     assert (button.button_style == "primary") is (number == 1)
 
 
-def test_a_second_click_does_nothing_and_the_first_disables_everything() -> None:
+def test_second_click_does_nothing() -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     prompt.field.value = "words"
@@ -39,7 +39,7 @@ def test_a_second_click_does_nothing_and_the_first_disables_everything() -> None
     assert replies == ["2"]
 
 
-def test_clicks_of_many_threads_at_once_are_one() -> None:
+def test_concurrent_clicks_are_one() -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     start = threading.Barrier(8)
@@ -56,7 +56,7 @@ def test_clicks_of_many_threads_at_once_are_one() -> None:
     assert len(replies) == 1
 
 
-def test_words_are_sent_by_the_button_and_by_enter_and_empty_ones_are_not() -> None:
+def test_text_is_sent_by_button_and_enter_but_not_empty() -> None:
     for send in (
         lambda prompt: click(prompt.send),
         lambda prompt: prompt.field._handle_custom_msg({"event": "submit"}, []),
@@ -73,7 +73,7 @@ def test_words_are_sent_by_the_button_and_by_enter_and_empty_ones_are_not() -> N
         assert replies == ["by $year$"]
 
 
-def test_a_reply_that_cannot_be_used_opens_the_prompt_again_and_says_why() -> None:
+def test_unusable_reply_reopens_prompt_with_reason() -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     click(prompt.buttons[0])
@@ -85,7 +85,7 @@ def test_a_reply_that_cannot_be_used_opens_the_prompt_again_and_says_why() -> No
     assert replies == ["1", "4"]
 
 
-def test_settled_it_is_text_and_listens_no_more() -> None:
+def test_settled_prompt_is_text() -> None:
     replies: list[str] = []
     prompt = Prompt(CHOICES, replies.append)
     assert "application/vnd.jupyter.widget-view+json" in prompt.bundle()[0]
@@ -109,7 +109,7 @@ def typesets(widget: Any) -> bool:
     return widget._model_name in ("LabelModel", "HTMLMathModel")
 
 
-def test_the_focus_goes_from_the_buttons_to_the_field_to_send_and_each_says_what_it_does() -> None:
+def test_focus_order_and_labels() -> None:
     prompt = Prompt(CHOICES, lambda _: None)
     assert controls(prompt.widget) == [*prompt.buttons, prompt.field, prompt.send]
     assert all(each.tooltip for each in controls(prompt.widget))
@@ -117,7 +117,7 @@ def test_the_focus_goes_from_the_buttons_to_the_field_to_send_and_each_says_what
     assert Prompt((), lambda _: None).field.description == "Your answer:"
 
 
-def test_words_of_others_are_cleaned_and_no_formulas() -> None:
+def test_foreign_text_is_cleaned() -> None:
     prompt = Prompt(("a\nb\x1b[2J\u202ec" + "x" * 500,), lambda _: None)
     label, tooltip = prompt.buttons[0].description, prompt.buttons[0].tooltip
     assert label.startswith("a b\ufffdcx")
@@ -134,9 +134,7 @@ def test_words_of_others_are_cleaned_and_no_formulas() -> None:
         ((), "Answer with %agent answer WORDS; %agent show draws the field again."),
     ],
 )
-def test_where_the_widget_cannot_be_drawn_its_text_says_how_to_answer(
-    choices: tuple[str, ...], text: str
-) -> None:
+def test_undrawable_widget_says_how_to_answer(choices: tuple[str, ...], text: str) -> None:
     data, _ = Prompt(choices, lambda _: None).bundle()
     assert data["text/plain"].startswith(text)
     assert (
@@ -144,7 +142,7 @@ def test_where_the_widget_cannot_be_drawn_its_text_says_how_to_answer(
     )
 
 
-def test_a_page_that_was_loaded_again_is_told_in_the_widget_how_it_went_on() -> None:
+def test_reloaded_page_shows_continuation_in_widget() -> None:
     prompt = Prompt(CHOICES, lambda _: None)
     click(prompt.buttons[0])
     prompt.settle("")

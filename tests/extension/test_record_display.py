@@ -168,7 +168,7 @@ async def painted(record: TurnRecord) -> None:
         await record._painting
 
 
-async def test_live_and_static_end_in_the_same_three_outputs_byte_for_byte() -> None:
+async def test_live_and_static_outputs_are_identical() -> None:
     drawn, once = OutputArea(), OutputArea()
     record = TurnRecord(live(drawn))
     await record.follow(stream(RUN))
@@ -179,7 +179,7 @@ async def test_live_and_static_end_in_the_same_three_outputs_byte_for_byte() -> 
     assert [each.metadata for each in drawn.displays] == [each.metadata for each in once.displays]
 
 
-async def test_a_live_chart_is_drawn_by_its_front_end_and_gets_its_pixels_afterwards() -> None:
+async def test_live_chart_is_drawn_by_frontend_then_gets_png() -> None:
     area = OutputArea()
     record = TurnRecord(live(area))
     await record.follow(stream(RUN))
@@ -191,7 +191,7 @@ async def test_a_live_chart_is_drawn_by_its_front_end_and_gets_its_pixels_afterw
 
 
 @pytest.mark.parametrize("cut", range(1, len(RUN)))
-async def test_static_shows_nothing_until_its_segment_has_ended(cut: int) -> None:
+async def test_static_emits_nothing_until_segment_ends(cut: int) -> None:
     area, feed, clock = OutputArea(), Feed(), ManualClock(auto=False)
     task = asyncio.create_task(TurnRecord(static(area), clock=clock).follow(feed.stream()))
     await feed.put(*RUN[:cut])
@@ -204,7 +204,7 @@ async def test_static_shows_nothing_until_its_segment_has_ended(cut: int) -> Non
     assert all(display.display_id is None for display in area.displays)
 
 
-async def test_running_it_again_changes_nothing_but_metadata() -> None:
+async def test_rerun_changes_only_metadata() -> None:
     first, again = OutputArea(), OutputArea()
     other = [
         event.model_copy(update={"run_id": "r2"})
@@ -219,7 +219,7 @@ async def test_running_it_again_changes_nothing_but_metadata() -> None:
     assert [each.data for each in first.displays] == [each.data for each in again.displays]
 
 
-async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
+async def test_chart_turn_is_under_80_kilobytes() -> None:
     area = OutputArea()
     rows = [{"month": f"20{12 + at // 12}-{at % 12 + 1:02}", "m": at * 37 % 29} for at in range(48)]
     line = {
@@ -237,7 +237,7 @@ async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
     assert len(json.dumps(outputs)) < 80_000
 
 
-async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_event() -> None:
+async def test_stream_is_drawn_steadily() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
     record = TurnRecord(live(area), clock=clock)
@@ -257,7 +257,7 @@ async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_e
     assert "Done." in area.text
 
 
-async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_it_runs() -> None:
+async def test_updates_are_at_most_ten_a_second() -> None:
     clock = ManualClock()
     area = TimedArea(clock)
     unseen = []
@@ -284,14 +284,14 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
     assert "There it is." in area.text
 
 
-async def test_where_nothing_can_be_redrawn_code_does_not_wait_to_be_shown() -> None:
+async def test_code_does_not_wait_where_nothing_redraws() -> None:
     clock = ManualClock()
     events = [STARTED, *(step(each, done=done) for each in range(40) for done in (False, True))]
     await TurnRecord(static(OutputArea()), clock=clock).follow(stream(events))
     assert clock.monotonic() == 0
 
 
-async def test_the_time_goes_on_once_a_second_while_a_model_or_code_is_waited_for() -> None:
+async def test_elapsed_time_ticks_every_second() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
     record = TurnRecord(live(area), clock=clock)
@@ -314,7 +314,7 @@ async def test_the_time_goes_on_once_a_second_while_a_model_or_code_is_waited_fo
     assert clock.sleepers == 0
 
 
-async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -> None:
+async def test_stop_button_exists_only_during_long_run() -> None:
     clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
     offered: list[Control] = []
 
@@ -339,7 +339,7 @@ async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -
     assert "BUTTON" not in area.text
 
 
-async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
+async def test_run_continues_without_stop_button(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -360,7 +360,7 @@ async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
     assert "evil" not in caplog.text
 
 
-async def test_only_what_changed_is_drawn_again() -> None:
+async def test_only_changes_are_redrawn() -> None:
     area = OutputArea()
     record = TurnRecord(live(area))
     await record.follow(stream(RUN))
@@ -369,7 +369,7 @@ async def test_only_what_changed_is_drawn_again() -> None:
     assert area.updates == drawn
 
 
-async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> None:
+async def test_outputs_below_question_look_empty_until_answered() -> None:
     area = OutputArea()
     record = TurnRecord(live(area))
     await record.follow(stream(RUN[:4]))
@@ -386,7 +386,7 @@ async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> No
     assert "x = 1" not in "\n".join(each.text for each in area.displays[:shown])
 
 
-async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_logged(
+async def test_drawing_error_does_not_end_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -403,7 +403,7 @@ async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_log
     assert "evil" not in caplog.text
 
 
-async def test_a_cancelled_record_closes_its_stream() -> None:
+async def test_cancelled_record_closes_its_stream() -> None:
     closed = []
 
     async def endless() -> AsyncIterator[ev.AgentEvent]:
@@ -428,7 +428,7 @@ class Terminal(io.StringIO):
         return True
 
 
-async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once(
+async def test_terminal_shows_one_progress_line_and_record_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     area, stderr = OutputArea(), Terminal()

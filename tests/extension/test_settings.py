@@ -38,7 +38,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_each_place_stands_above_the_next(setting: Setting) -> None:
+def test_settings_follow_precedence(setting: Setting) -> None:
     above, below = setting.example, setting.usual or setting.example
     environ: dict[str, str] = {}
     settings = ParsimonyAgent(environ=environ)
@@ -54,13 +54,13 @@ def test_each_place_stands_above_the_next(setting: Setting) -> None:
     assert settings.told(setting.name) == (above, setting.variable)
 
 
-def test_what_is_set_to_what_it_was_already_stands_above_the_environment_too() -> None:
+def test_explicit_default_overrides_environment() -> None:
     settings = ParsimonyAgent(environ={"PARSIMONY_MODEL": "openai/gpt-5"})
     settings.update_config(config(model="offline"))
     assert settings.told("model") == ("offline", "%config")
 
 
-def test_a_value_that_cannot_be_meant_is_one_sentence_and_changes_nothing() -> None:
+def test_invalid_value_is_one_sentence_and_changes_nothing() -> None:
     settings = ParsimonyAgent(environ={"PARSIMONY_BUDGET": "much"})
     with pytest.raises(TraitError, match=r"PARSIMONY_BUDGET is 'much'; it takes an amount"):
         settings.told("budget")
@@ -70,9 +70,7 @@ def test_a_value_that_cannot_be_meant_is_one_sentence_and_changes_nothing() -> N
     assert settings.value("budget") == 2.0
 
 
-def test_the_config_magic_sets_it_and_shows_it_with_help(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_config_magic_sets_and_shows_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert shell.run_cell("%config ParsimonyAgent.budget = 0.5").success
     assert shell.run_cell("%config ParsimonyAgent").success
     told = " ".join(capsys.readouterr().out.split())
@@ -82,7 +80,7 @@ def test_the_config_magic_sets_it_and_shows_it_with_help(
     assert "Current: '0.5'" in told
 
 
-def test_an_alias_is_a_model_and_the_doctor_s_patient_as_soon_as_it_is_set(
+def test_alias_is_a_model_and_checked_at_once(
     shell: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -98,16 +96,14 @@ def test_an_alias_is_a_model_and_the_doctor_s_patient_as_soon_as_it_is_set(
     assert "the length of a prompt is set" in told
 
 
-def test_unloading_takes_the_settings_out_again(shell: Any) -> None:
+def test_unloading_removes_settings(shell: Any) -> None:
     names = [type(each).__name__ for each in shell.configurables]
     assert names.count("ParsimonyAgent") == 1
     extension.uninstall(shell)
     assert "ParsimonyAgent" not in [type(each).__name__ for each in shell.configurables]
 
 
-def test_the_nearest_folder_of_jupyter_has_the_last_word_and_the_working_folder_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nearest_jupyter_config_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, system, here = (tmp_path / name for name in ("own", "system", "here"))
     for folder, model in ((own, "mine"), (system, "theirs"), (here, "a trap")):
         folder.mkdir()
@@ -118,7 +114,7 @@ def test_the_nearest_folder_of_jupyter_has_the_last_word_and_the_working_folder_
     assert (found.ParsimonyAgent.model, found.ParsimonyAgent.budget) == ("mine", 3)
 
 
-def test_a_file_can_set_everything_and_each_setting_says_how(tmp_path: Path) -> None:
+def test_file_can_set_every_setting(tmp_path: Path) -> None:
     given = {name: each.usual or each.example for name, each in SETTINGS.items()}
     lines = [f"c.ParsimonyAgent.{name} = {text!r}" for name, text in given.items()]
     (tmp_path / FILE).write_text("\n".join(["c = get_config()", *lines]))

@@ -61,16 +61,12 @@ def previewed(shell: Any, session: FakeSession, line: str) -> TurnOptions:
     return session.previews[-1][1]
 
 
-def test_a_cell_shares_samples_of_everything_until_it_says_otherwise(
-    shell: Any, session: FakeSession
-) -> None:
+def test_cell_shares_samples_by_default(shell: Any, session: FakeSession) -> None:
     assert asked(shell, session, "%%agent").share is Share.samples
     assert asked(shell, session, "%%agent --share schema").share is Share.schema
 
 
-def test_a_preview_honours_flags_and_settings_as_the_turn_does(
-    shell: Any, session: FakeSession
-) -> None:
+def test_preview_honours_flags_and_settings(shell: Any, session: FakeSession) -> None:
     assert shell.run_cell("%config ParsimonyAgent.share = 'schema'").success
     for line in ("%agent context look", "%%agent --dry-run\nlook"):
         assert previewed(shell, session, line).share is Share.schema
@@ -82,7 +78,7 @@ def test_a_preview_honours_flags_and_settings_as_the_turn_does(
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_what_is_shown_to_the_letter_hides_and_reorders_nothing(text: str) -> None:
+def test_verbatim_text_hides_and_reorders_nothing(text: str) -> None:
     shown = literal(text)
     assert plain(shown) == shown
     assert shown.replace("\n", "").isprintable()

@@ -13,7 +13,7 @@ def click(button: StopButton) -> None:
     button.widget._handle_button_msg(button.widget, {"event": "click"}, [])
 
 
-def test_it_says_what_it_does_and_what_does_it_where_no_widget_is_drawn() -> None:
+def test_button_describes_itself() -> None:
     button = StopButton(lambda: None)
     assert button.widget.description == "Stop"
     assert "Stops this turn" in button.widget.tooltip
@@ -22,7 +22,7 @@ def test_it_says_what_it_does_and_what_does_it_where_no_widget_is_drawn() -> Non
     assert data["text/plain"] == "Interrupt the kernel to stop this turn."
 
 
-def test_settled_it_is_nothing_and_a_late_click_stops_nothing() -> None:
+def test_settled_button_is_gone_and_late_click_ignored() -> None:
     request = CancellationRequest()
     button = StopButton(request.set)
     button.settle("")
@@ -32,6 +32,6 @@ def test_settled_it_is_nothing_and_a_late_click_stops_nothing() -> None:
     assert not any(each.strip() for each in data.values())
 
 
-def test_without_a_kernel_no_click_is_heard() -> None:
+def test_no_kernel_hears_no_click() -> None:
     assert not is_heard_mid_cell(SimpleNamespace())
     assert not is_heard_mid_cell(SimpleNamespace(kernel=None))

@@ -168,7 +168,7 @@ def widgets(area: OutputArea) -> int:
     return sum(display.is_widget for display in area.displays)
 
 
-async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said() -> None:
+async def test_turn_is_shown_in_its_cell() -> None:
     notebook = Notebook([TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
     request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
@@ -182,7 +182,7 @@ async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said()
     assert widgets(area) == 0
 
 
-async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queued() -> None:
+async def test_question_has_buttons_and_stops_queue() -> None:
     notebook = Notebook([ASKS])
     area = await asked(notebook)
     assert "Which one?" in area.text
@@ -192,7 +192,7 @@ async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queue
     assert area.displays[3].is_widget
 
 
-async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() -> None:
+async def test_click_continues_in_asking_cell() -> None:
     notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
     area = await asked(notebook)
     shown = len(area.displays)
@@ -209,7 +209,7 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     assert "Finished as asked." in clicked.widget.children[0].value
 
 
-async def test_a_continuation_that_asks_again_gets_its_buttons_in_a_reserve() -> None:
+async def test_continuation_asking_again_gets_buttons() -> None:
     notebook = Notebook([ASKS], [asks("And then?", "gamma")], [DONE])
     area = await asked(notebook)
     shown = len(area.displays)
@@ -225,7 +225,7 @@ async def test_a_continuation_that_asks_again_gets_its_buttons_in_a_reserve() ->
     assert order == sorted(order)
 
 
-async def test_an_answer_in_another_cell_continues_there_and_closes_the_buttons() -> None:
+async def test_answer_in_another_cell_closes_buttons() -> None:
     notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
     first = await asked(notebook)
     second = notebook.begin("c2")
@@ -237,7 +237,7 @@ async def test_an_answer_in_another_cell_continues_there_and_closes_the_buttons(
     assert "plot it" not in second.text
 
 
-async def test_after_a_restart_an_answer_needs_no_buttons() -> None:
+async def test_answer_after_restart_needs_no_buttons() -> None:
     notebook = Notebook([ASKS], [DONE])
     first = await asked(notebook)
     before = list(first.texts)
@@ -249,7 +249,7 @@ async def test_after_a_restart_an_answer_needs_no_buttons() -> None:
     assert first.texts == before
 
 
-async def test_after_a_restart_show_draws_the_turn_with_live_buttons() -> None:
+async def test_show_after_restart_has_live_buttons() -> None:
     notebook = Notebook([ASKS], [DONE])
     await asked(notebook)
     notebook.start_process()
@@ -263,7 +263,7 @@ async def test_after_a_restart_show_draws_the_turn_with_live_buttons() -> None:
     assert widgets(area) == 0
 
 
-async def test_showing_a_question_again_leaves_one_prompt() -> None:
+async def test_showing_question_again_leaves_one_prompt() -> None:
     notebook = Notebook([ASKS])
     first = await asked(notebook)
     second = notebook.begin("c2")
@@ -272,7 +272,7 @@ async def test_showing_a_question_again_leaves_one_prompt() -> None:
     assert "shown again" in first.text
 
 
-async def test_running_the_cell_again_closes_its_earlier_prompt() -> None:
+async def test_rerun_cell_closes_earlier_prompt() -> None:
     notebook = Notebook([ASKS], [DONE])
     first = await asked(notebook)
     notebook.begin("c1")
@@ -280,7 +280,7 @@ async def test_running_the_cell_again_closes_its_earlier_prompt() -> None:
     assert widgets(first) == 0
 
 
-async def test_here_continues_where_the_question_stands_and_shows_it_to_the_caller(
+async def test_here_continues_at_question_and_shows_caller(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     notebook = Notebook([ASKS], [asks("See https://evil.example?", "gamma")])
@@ -297,7 +297,7 @@ async def test_here_continues_where_the_question_stands_and_shows_it_to_the_call
     assert capsys.readouterr() == ("", "")
 
 
-async def test_here_without_the_cell_shows_the_continuation() -> None:
+async def test_here_without_cell_shows_continuation() -> None:
     notebook = Notebook([ASKS], [DONE])
     await asked(notebook)
     notebook.start_process()
@@ -308,7 +308,7 @@ async def test_here_without_the_cell_shows_the_continuation() -> None:
 
 
 @pytest.mark.parametrize("display", ["static", "live"])
-async def test_headless_a_question_fails_the_cell_when_asked_to(display: str) -> None:
+async def test_headless_question_fails_cell_when_requested(display: str) -> None:
     how: Any = {"PARSIMONY_ON_QUESTION": "raise", "PARSIMONY_DISPLAY": display}
     notebook = Notebook([ASKS], named=False, **how)
     area = notebook.begin("")
@@ -319,7 +319,7 @@ async def test_headless_a_question_fails_the_cell_when_asked_to(display: str) ->
     assert "Which one" not in str(caught.value)
 
 
-async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
+async def test_stopped_turn_stops_queue() -> None:
     notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
@@ -331,7 +331,7 @@ async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
-async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended(named: bool) -> None:
+async def test_cancelled_cell_shows_how_turn_ended(named: bool) -> None:
     notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
@@ -343,7 +343,7 @@ async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended(named: bool) ->
     assert "the cell was cancelled" in area.text
 
 
-async def test_a_click_while_a_turn_runs_says_so_and_can_be_repeated() -> None:
+async def test_click_during_turn_can_be_repeated() -> None:
     gate = asyncio.Event()
     notebook = Notebook([ASKS], [gate, DONE], [DONE])
     area = await asked(notebook)
@@ -364,7 +364,7 @@ async def test_a_click_while_a_turn_runs_says_so_and_can_be_repeated() -> None:
     assert "Finished as asked." in area.text
 
 
-async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
+async def test_error_behind_click_is_shown_at_turn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -379,7 +379,7 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     assert "no segment" not in caplog.text
 
 
-async def test_what_breaks_once_it_has_gone_on_is_shown_where_it_was_asked() -> None:
+async def test_late_error_is_shown_at_question() -> None:
     def lost() -> Iterator[AgentEvent]:
         yield TextDelta(content="Taken.")
         raise RuntimeError("the line is cut")
@@ -401,7 +401,7 @@ async def test_what_breaks_once_it_has_gone_on_is_shown_where_it_was_asked() -> 
         (lambda n: n.answer("1", turn="1"), "Turn 1 does not wait"),
     ],
 )
-async def test_an_answer_to_nothing_is_one_sentence(
+async def test_answer_to_nothing_is_one_sentence(
     act: Callable[[Notebook], Awaitable[None]], sentence: str
 ) -> None:
     notebook = Notebook([DONE])
@@ -412,7 +412,7 @@ async def test_an_answer_to_nothing_is_one_sentence(
         await act(notebook)
 
 
-async def test_a_cell_that_answered_may_run_again_when_nothing_is_asked() -> None:
+async def test_answering_cell_may_rerun_without_question() -> None:
     notebook = Notebook([ASKS], [DONE], [DONE], [ASKS], [DONE])
     await asked(notebook)
     for is_asked in (True, False):
@@ -430,7 +430,7 @@ async def test_a_cell_that_answered_may_run_again_when_nothing_is_asked() -> Non
     assert len(notebook.session.replies) == 2
 
 
-async def test_an_answering_cell_that_runs_again_allows_nothing_of_another_cell() -> None:
+async def test_rerun_answering_cell_approves_nothing_else() -> None:
     notebook = Notebook([ASKS], [DONE], [*HELD], [DONE])
     await asked(notebook)
     notebook.begin("c2")
@@ -448,7 +448,7 @@ async def test_an_answering_cell_that_runs_again_allows_nothing_of_another_cell(
     assert len(notebook.session.replies) == 1
 
 
-async def test_after_a_click_an_answering_cell_lets_run_all_go_on() -> None:
+async def test_answering_cell_after_click_lets_run_all_continue() -> None:
     notebook = Notebook([DONE])
     notebook.session.has_answers = True
     notebook.begin("c1")
@@ -458,7 +458,7 @@ async def test_after_a_click_an_answering_cell_lets_run_all_go_on() -> None:
     assert "Nothing to answer" in area.text
 
 
-async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
+async def test_invalid_choice_leaves_question_open() -> None:
     notebook = Notebook([ASKS], [DONE])
     area = await asked(notebook)
     notebook.begin("c2")
@@ -470,7 +470,7 @@ async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
     assert "Finished as asked." in area.text
 
 
-async def test_every_way_to_answer_names_the_question_that_was_meant() -> None:
+async def test_every_answer_path_names_its_question() -> None:
     notebook = Notebook([ASKS], [asks("And then?", "gamma")], [asks("Last?", "delta")], [DONE])
     await asked(notebook)
     click(notebook.buttons[0])
@@ -482,7 +482,7 @@ async def test_every_way_to_answer_names_the_question_that_was_meant() -> None:
     assert notebook.session.nonces == ["Which one?", "And then?", "Last?"]
 
 
-async def test_a_button_of_an_earlier_question_is_refused_in_its_place() -> None:
+async def test_outdated_button_is_refused_in_place() -> None:
     """Another process answered, and the turn asked something else: the click is not for that."""
     notebook = Notebook([ASKS], [asks("Delete all?", "yes", "no")], [DONE])
     area = await asked(notebook)
@@ -495,7 +495,7 @@ async def test_a_button_of_an_earlier_question_is_refused_in_its_place() -> None
     assert widgets(area) == 0
 
 
-async def test_stop_pressed_while_the_session_was_opened_stops_the_turn_that_begins() -> None:
+async def test_stop_while_opening_session_stops_turn() -> None:
     notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
     notebook.begin("c1")
     stop = CancellationRequest()
@@ -505,7 +505,7 @@ async def test_stop_pressed_while_the_session_was_opened_stops_the_turn_that_beg
     assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
 
 
-async def test_a_cell_that_the_kernel_cancels_because_of_stop_ends_quietly() -> None:
+async def test_cell_cancelled_by_stop_ends_quietly() -> None:
     notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
     notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
@@ -532,13 +532,13 @@ async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(display: str) -> Non
     assert widgets(again) == 0
 
 
-async def test_a_front_end_that_takes_input_gets_buttons_though_it_names_no_cells() -> None:
+async def test_frontend_without_cell_ids_gets_buttons() -> None:
     notebook = Notebook([ASKS], named=False, allow_stdin=True, PARSIMONY_DISPLAY="live")
     area = await asked(notebook, "")
     assert widgets(area) == 1
 
 
-async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> None:
+async def test_approval_has_no_text_field() -> None:
     notebook = Notebook([*HELD], [DONE])
     area = notebook.begin("c1")
     asking = asyncio.create_task(notebook.ask("c1"))
@@ -577,7 +577,7 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
     return [each.widget for each in controls if each.widget.model_id in shown]
 
 
-async def test_a_continuation_behind_a_click_can_be_stopped_by_a_button() -> None:
+async def test_continuation_has_stop_button() -> None:
     notebook = Notebook([ASKS], [TextDelta(content="Taken."), asyncio.Event(), DONE])
     area = await asked(notebook)
     shown = len(area.displays)
@@ -594,7 +594,7 @@ async def test_a_continuation_behind_a_click_can_be_stopped_by_a_button() -> Non
 
 
 @pytest.mark.parametrize("hears", [True, False])
-async def test_a_running_cell_has_the_button_where_a_click_arrives(hears: bool) -> None:
+async def test_running_cell_has_button_where_clicks_arrive(hears: bool) -> None:
     gate = asyncio.Event()
     notebook = Notebook([TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
     area = notebook.begin("c1")
@@ -607,7 +607,7 @@ async def test_a_running_cell_has_the_button_where_a_click_arrives(hears: bool) 
     assert "Finished as asked." in area.text
 
 
-async def test_at_a_terminal_a_question_says_how_it_is_answered(
+async def test_terminal_question_names_how_to_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     session = FakeSession([ASKS], [DONE])
@@ -625,7 +625,7 @@ async def test_at_a_terminal_a_question_says_how_it_is_answered(
     assert capsys.readouterr().out.count("Finished as asked.") == 1
 
 
-async def test_a_notebook_whose_next_cell_answers_runs_through(
+async def test_notebook_with_answering_cell_runs_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = [
@@ -649,7 +649,7 @@ async def test_a_notebook_whose_next_cell_answers_runs_through(
         await again.ask("c1")
 
 
-async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
+async def test_first_sign_is_replaced_or_withdrawn() -> None:
     notebook = Notebook([DONE])
     area = notebook.begin("c1")
     sign = Displays(outlet_of(notebook.shell))

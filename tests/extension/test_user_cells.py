@@ -42,7 +42,7 @@ CELLS = ("a = [1]", "b = a\nc = 3", "d = [*a, c]", "b.append(2)", "del c")
 
 
 @pytest.mark.parametrize("turn_at", range(len(CELLS) + 1))
-def test_cells_before_and_after_the_first_turn_are_told_alike(
+def test_cells_before_and_after_first_turn_are_tracked(
     shell: Any, ledger: OriginLedger, turn_at: int
 ) -> None:
     """Whether a session was there when a cell ran makes no difference to what is known of it."""
@@ -64,9 +64,7 @@ def test_cells_before_and_after_the_first_turn_are_told_alike(
     assert changed.code.strip() == "b.append(2)"
 
 
-def test_a_cell_that_holds_a_turn_is_not_the_user_s(
-    shell: Any, session: FakeSession, ledger: OriginLedger
-) -> None:
+def test_agent_cell_is_not_users(shell: Any, session: FakeSession, ledger: OriginLedger) -> None:
     turn = session.turn
 
     def binding(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +79,7 @@ def test_a_cell_that_holds_a_turn_is_not_the_user_s(
     assert ledger.get("x") is not None
 
 
-def test_a_cell_that_fails_and_one_that_runs_another_are_told(
+def test_failing_and_nested_cells_are_tracked(
     shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.run_cell("%%agent\nplot it")
@@ -92,7 +90,7 @@ def test_a_cell_that_fails_and_one_that_runs_another_are_told(
     capsys.readouterr()
 
 
-def test_looking_keeps_nothing_alive(shell: Any) -> None:
+def test_tracking_keeps_nothing_alive(shell: Any) -> None:
     class Data:
         pass
 
@@ -104,7 +102,7 @@ def test_looking_keeps_nothing_alive(shell: Any) -> None:
     assert watched() is None
 
 
-def test_a_cell_in_a_folder_that_is_gone_is_left_alone(
+def test_missing_working_folder_is_survived(
     shell: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -141,7 +139,7 @@ held = [value]
 
 
 @pytest.mark.parametrize("turn_first", [True, False])
-def test_values_that_raise_when_looked_at_show_nothing(
+def test_raising_values_show_nothing(
     shell: Any, capsys: pytest.CaptureFixture[str], turn_first: bool
 ) -> None:
     if turn_first:
@@ -153,7 +151,7 @@ def test_values_that_raise_when_looked_at_show_nothing(
     assert shell.run_cell("%%agent\nplot it").success
 
 
-def test_a_listener_that_breaks_shows_nothing_and_the_next_cell_is_told(
+def test_raising_listener_shows_nothing(
     shell: Any,
     session: FakeSession,
     ledger: OriginLedger,
@@ -184,7 +182,7 @@ EXITS = (
 
 
 @pytest.mark.parametrize("with_turn", [False, True])
-def test_a_class_that_exits_when_it_is_asked_is_a_variable_like_any_other(
+def test_exiting_class_is_an_ordinary_variable(
     shell: Any, ledger: OriginLedger, with_turn: bool
 ) -> None:
     if with_turn:
@@ -196,9 +194,7 @@ def test_a_class_that_exits_when_it_is_asked_is_a_variable_like_any_other(
     assert [ledger.version(name) for name in ("A", "a", "b")] == [1, 2, 1]
 
 
-def test_a_name_of_the_notebook_that_exits_when_it_is_asked_ends_no_cell(
-    shell: Any, ledger: OriginLedger
-) -> None:
+def test_exiting_name_ends_no_cell(shell: Any, ledger: OriginLedger) -> None:
     shell.run_cell("%%agent\nplot it")
     assert shell.run_cell(f"{EXITS}\n__vsc_ipynb_file__ = a").success
     assert shell.run_cell("__vsc_ipynb_file__ = 'nb.ipynb'\nafter = 1").success
@@ -206,7 +202,7 @@ def test_a_name_of_the_notebook_that_exits_when_it_is_asked_ends_no_cell(
 
 
 @pytest.mark.parametrize("turn_first", [True, False])
-def test_what_functions_change_and_files_that_are_opened_are_told(
+def test_function_changes_and_opened_files_are_tracked(
     shell: Any,
     ledger: OriginLedger,
     tmp_path: Path,
@@ -233,7 +229,7 @@ def test_what_functions_change_and_files_that_are_opened_are_told(
     capsys.readouterr()
 
 
-def test_a_cell_that_does_not_compile_did_not_run(
+def test_uncompilable_cell_did_not_run(
     shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.run_cell("%%agent\nplot it")
@@ -246,21 +242,21 @@ def test_a_cell_that_does_not_compile_did_not_run(
     "resize",
     ["arr.resize(8)", "grow()", "def again(): arr.resize(8)\nagain()", "exec('arr.resize(8)')"],
 )
-def test_an_array_can_be_resized_as_without_the_extension(shell: Any, resize: str) -> None:
+def test_array_can_be_resized_as_usual(shell: Any, resize: str) -> None:
     shell.run_cell("import numpy as np\narr = np.arange(5.0)\ndef grow(): arr.resize(8)\n")
     shell.run_cell(resize).raise_error()
     assert shell.user_ns["arr"].shape == (8,)
 
 
 @pytest.mark.parametrize("kind", ["np.ones(1000)", "pd.DataFrame({'a': np.ones(1000)})"])
-def test_what_a_cell_lets_go_is_let_go_while_it_runs(shell: Any, kind: str) -> None:
+def test_released_objects_are_freed_during_cell(shell: Any, kind: str) -> None:
     shell.run_cell(f"import weakref, numpy as np, pandas as pd\nbig = {kind}")
     shell.run_cell("seen = weakref.ref(big)\ndel big\nis_gone = seen() is None")
     assert shell.user_ns["is_gone"]
 
 
 @pytest.mark.parametrize("kind", ["list(range(20_000))", "'ab' * 20_000", "dict.fromkeys('ab', 1)"])
-def test_what_is_bound_anew_is_told_and_what_keeps_its_object_is_not(
+def test_rebinding_is_tracked_and_same_object_is_not(
     shell: Any, ledger: OriginLedger, kind: str
 ) -> None:
     shell.run_cell("%%agent\nplot it")

@@ -39,7 +39,7 @@ def two(path: Path) -> Iterator[tuple[JournalEffects, JournalEffects]]:
 Two = tuple[JournalEffects, JournalEffects]
 
 
-async def test_another_process_sees_the_intent_before_the_body_runs(two: Two) -> None:
+async def test_other_process_sees_intent_before_body(two: Two) -> None:
     mine, other = two
     seen: list[Standing | None] = []
 
@@ -92,7 +92,7 @@ def in_a_process(path: Path, letters: Path, ending: str, run_id: str = "r1") -> 
 @pytest.mark.parametrize(
     ("ending", "first", "then"), [("ends", (0, "sent"), "sent"), ("dies", (9, ""), "uncertain")]
 )
-def test_a_write_is_done_once_by_two_processes(
+def test_two_processes_write_once(
     path: Path, tmp_path: Path, ending: str, first: tuple[int, str], then: str
 ) -> None:
     letters = tmp_path / "letters"
@@ -101,16 +101,14 @@ def test_a_write_is_done_once_by_two_processes(
     assert letters.read_text() == "ann"
 
 
-def test_a_write_of_a_turn_that_was_killed_is_not_repeated_by_the_turn_that_runs_it_again(
-    path: Path, tmp_path: Path
-) -> None:
+def test_killed_turns_write_is_not_repeated(path: Path, tmp_path: Path) -> None:
     letters = tmp_path / "letters"
     assert in_a_process(path, letters, "dies", "r1") == (9, "")
     assert in_a_process(path, letters, "ends", "r2") == (0, "uncertain")
     assert letters.read_text() == "ann"
 
 
-def test_a_turn_whose_write_has_ended_is_in_no_later_one_s_way(path: Path, tmp_path: Path) -> None:
+def test_finished_write_blocks_no_later_turn(path: Path, tmp_path: Path) -> None:
     letters = tmp_path / "letters"
     assert in_a_process(path, letters, "ends", "r1") == (0, "sent")
     assert in_a_process(path, letters, "ends", "r2") == (0, "sent")
@@ -118,7 +116,7 @@ def test_a_turn_whose_write_has_ended_is_in_no_later_one_s_way(path: Path, tmp_p
 
 
 @pytest.mark.parametrize(("status", "effect"), [("running", "uncertain"), ("cancelled", "none")])
-async def test_what_cannot_be_found_may_still_come_from_a_turn_that_runs(
+async def test_missing_effect_may_still_come_from_running_turn(
     path: Path, two: Two, status: str, effect: str
 ) -> None:
     mine, _ = two
@@ -145,7 +143,7 @@ async def test_what_cannot_be_found_may_still_come_from_a_turn_that_runs(
     assert (mine.standing(KEY) is None) is (effect == "none")
 
 
-def test_each_word_about_a_write_is_synced(two: Two) -> None:
+def test_each_write_record_is_synced(two: Two) -> None:
     full = 2
     mine, _ = two
     database = mine.database
@@ -161,14 +159,16 @@ def test_each_word_about_a_write_is_synced(two: Two) -> None:
         assert database.select("PRAGMA synchronous") == [(full,)]
 
 
-def test_a_commit_is_kept_when_the_intent_was_lost(two: Two) -> None:
+def test_commit_is_kept_without_intent(two: Two) -> None:
     mine, other = two
     mine.commit(KEY, {"confirmed": "by the person"})
     assert other.standing(KEY) == Standing("committed", {"confirmed": "by the person"})
 
 
 @pytest.mark.parametrize("column", ["state", "answer"])
-async def test_a_damaged_record_is_told_and_nothing_runs(path: Path, two: Two, column: str) -> None:
+async def test_corrupt_record_is_reported_and_nothing_runs(
+    path: Path, two: Two, column: str
+) -> None:
     mine, other = two
     mine.intend(KEY, "send", {"to": "ann"})
     mine.commit(KEY, "sent")
@@ -190,7 +190,7 @@ async def test_a_damaged_record_is_told_and_nothing_runs(path: Path, two: Two, c
     assert ran == []
 
 
-async def test_inputs_and_answers_of_any_characters_are_kept(two: Two) -> None:
+async def test_any_characters_are_kept(two: Two) -> None:
     mine, other = two
 
     @tool(effect="write")

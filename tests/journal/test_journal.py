@@ -68,7 +68,7 @@ def _record(run_id: str, nonce: str) -> SuspensionRecord:
 # -- turns
 
 
-def test_turns_are_counted_by_notebook_and_listed_oldest_first(journal: SqliteJournal) -> None:
+def test_turns_are_numbered_per_notebook_in_order(journal: SqliteJournal) -> None:
     assert [_begin(journal, "a"), _begin(journal, "b")] == [1, 2]
     assert _begin(journal, "c", notebook="other.ipynb") == 1
     assert [turn.run_id for turn in journal.turns("n.ipynb")] == ["a", "b"]
@@ -81,9 +81,7 @@ def test_turns_are_counted_by_notebook_and_listed_oldest_first(journal: SqliteJo
     assert journal.turn("nobody") is None
 
 
-def test_a_turn_ends_with_its_status_and_summary(
-    journal: SqliteJournal, clock: ManualClock
-) -> None:
+def test_turn_ends_with_status_and_summary(journal: SqliteJournal, clock: ManualClock) -> None:
     _begin(journal, "a")
     clock.advance(5)
     journal.end_turn("a", "done", "all is well")
@@ -95,7 +93,7 @@ def test_a_turn_ends_with_its_status_and_summary(
         journal.end_turn("a", "finished")
 
 
-def test_a_turn_that_is_resumed_runs_again(journal: SqliteJournal) -> None:
+def test_resumed_turn_runs_again(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.end_turn("a", "suspended")
     journal.resume_turn("a", connection_file="kernel-2.json", pid=18)
@@ -104,7 +102,7 @@ def test_a_turn_that_is_resumed_runs_again(journal: SqliteJournal) -> None:
     assert (turn.status, turn.ended_at, turn.pid) == ("running", "", 18)
 
 
-def test_running_a_cell_again_replaces_its_turn_for_good(journal: SqliteJournal) -> None:
+def test_rerun_cell_replaces_its_turn(journal: SqliteJournal) -> None:
     _begin(journal, "a", cell="cell")
     _begin(journal, "x", cell="cell", notebook="other.ipynb")
     assert _begin(journal, "b", cell="cell") == 2
@@ -114,7 +112,7 @@ def test_running_a_cell_again_replaces_its_turn_for_good(journal: SqliteJournal)
     assert statuses == {"a": "replaced", "b": "running", "x": "running"}
 
 
-def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -> None:
+def test_turn_of_dead_process_is_cancelled(journal: SqliteJournal) -> None:
     for run_id, pid in (("dead", 1), ("unknown", 0), ("done", 1), ("alive", 2)):
         journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="", pid=pid)
     journal.end_turn("done", "done")
@@ -135,7 +133,7 @@ def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -
 # -- events
 
 
-def test_events_come_back_as_they_were_in_order(journal: SqliteJournal) -> None:
+def test_events_round_trip_in_order(journal: SqliteJournal) -> None:
     events = [
         RunStarted(run_id="a", request="größe\0 \u202e", model="offline"),
         TextDelta(content="x" * 100_000),
@@ -151,7 +149,7 @@ def test_events_come_back_as_they_were_in_order(journal: SqliteJournal) -> None:
     assert journal.verify() is None
 
 
-def test_an_event_that_carries_a_live_object_is_kept_as_text(journal: SqliteJournal) -> None:
+def test_live_object_in_event_is_kept_as_text(journal: SqliteJournal) -> None:
     failure = Failure(FailureKind.tool_error, "e", partial_data=threading.Lock())
     journal.append("a", AgentError(message="m", failure=failure))
     (event,) = journal.events("a")
@@ -160,7 +158,7 @@ def test_an_event_that_carries_a_live_object_is_kept_as_text(journal: SqliteJour
     assert "lock" in event.failure.partial_data
 
 
-def test_many_threads_append_to_one_chain(journal: SqliteJournal) -> None:
+def test_threads_append_to_one_chain(journal: SqliteJournal) -> None:
     def write(name: str) -> None:
         for number in range(25):
             journal.append(name, TextDelta(content=str(number)))
@@ -179,7 +177,7 @@ def test_many_threads_append_to_one_chain(journal: SqliteJournal) -> None:
 # -- questions
 
 
-def test_a_question_waits_with_its_turn_newest_first(journal: SqliteJournal) -> None:
+def test_pending_questions_come_newest_first(journal: SqliteJournal) -> None:
     for run_id in ("a", "b"):
         _begin(journal, run_id)
         journal.suspend(_record(run_id, f"nonce-{run_id}"))
@@ -190,7 +188,7 @@ def test_a_question_waits_with_its_turn_newest_first(journal: SqliteJournal) -> 
     assert len(journal.pending()) == 2
 
 
-def test_a_question_of_a_replaced_turn_waits_no_longer(journal: SqliteJournal) -> None:
+def test_question_of_replaced_turn_is_not_pending(journal: SqliteJournal) -> None:
     _begin(journal, "a", cell="cell")
     journal.suspend(_record("a", "n"))
     _begin(journal, "b", cell="cell")
@@ -198,7 +196,7 @@ def test_a_question_of_a_replaced_turn_waits_no_longer(journal: SqliteJournal) -
     assert journal.claim("n", "me", 60) is False
 
 
-def test_a_claimed_question_is_taken_once_and_consumed_for_good(journal: SqliteJournal) -> None:
+def test_claimed_question_is_consumed_once(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     assert journal.claim("n", "me", 60) is True
@@ -212,7 +210,7 @@ def test_a_claimed_question_is_taken_once_and_consumed_for_good(journal: SqliteJ
     assert journal.claim("unknown", "me", 60) is False
 
 
-def test_a_question_from_which_nothing_came_waits_again(journal: SqliteJournal) -> None:
+def test_question_without_result_is_reopened(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.claim("n", "me", 60)
@@ -223,7 +221,7 @@ def test_a_question_from_which_nothing_came_waits_again(journal: SqliteJournal) 
     assert journal.claim("n", "you", 60) is True
 
 
-def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: ManualClock) -> None:
+def test_expired_lease_can_be_claimed(journal: SqliteJournal, clock: ManualClock) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.claim("n", "me", 60)
@@ -235,7 +233,7 @@ def test_an_expired_lease_can_be_claimed_again(journal: SqliteJournal, clock: Ma
     assert journal.consume("n", "me") is False
 
 
-def test_a_claim_ends_with_the_process_that_made_it(
+def test_claim_ends_with_its_process(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     """Killed between claiming and answering, it frees the question at once."""
@@ -285,7 +283,7 @@ print("done")
 """
 
 
-def test_of_eight_processes_that_claim_one_question_one_wins(
+def test_one_of_eight_processes_claims_a_question(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     path = tmp_path / "journal.sqlite"
@@ -296,7 +294,7 @@ def test_of_eight_processes_that_claim_one_question_one_wins(
     assert sorted(race(_CLAIMANT, path)) == ["lost"] * 7 + ["won"]
 
 
-def test_eight_processes_open_a_new_journal_and_write_one_chain(
+def test_eight_processes_open_one_new_journal(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"
@@ -348,7 +346,7 @@ def _bad(path: Path) -> tuple[int, str] | None:
         ),
     ],
 )
-def test_an_altered_chain_is_found(written: Path, statement: str, finding: tuple[int, str]) -> None:
+def test_altered_chain_is_found(written: Path, statement: str, finding: tuple[int, str]) -> None:
     db = sqlite3.connect(written)
     db.execute(statement)
     db.commit()
@@ -356,7 +354,7 @@ def test_an_altered_chain_is_found(written: Path, statement: str, finding: tuple
     assert _bad(written) == finding
 
 
-def test_a_damaged_entry_is_named_when_it_is_read(written: Path) -> None:
+def test_corrupt_entry_is_named_on_read(written: Path) -> None:
     db = sqlite3.connect(written)
     db.execute("UPDATE events SET body = '{' WHERE seq = 3")
     db.commit()
@@ -367,7 +365,7 @@ def test_a_damaged_entry_is_named_when_it_is_read(written: Path) -> None:
     journal.close()
 
 
-def test_a_damaged_question_is_named_and_takes_no_other_along(
+def test_corrupt_question_is_named_and_others_survive(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal.sqlite"
@@ -387,9 +385,7 @@ def test_a_damaged_question_is_named_and_takes_no_other_along(
 
 
 @pytest.mark.parametrize("content", [b"", b"this is not a database, but it is long" * 30])
-def test_a_file_that_is_no_journal_is_refused_and_left_alone(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_foreign_file_is_refused_and_untouched(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(content)
     with pytest.raises(JournalError, match="journal --set-aside") as caught:
@@ -399,7 +395,7 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(
 
 
 @pytest.mark.parametrize("number", [0, 3, 99])
-def test_another_format_is_not_touched(written: Path, number: int) -> None:
+def test_other_schema_is_untouched(written: Path, number: int) -> None:
     with closing(sqlite3.connect(written)) as db:
         db.execute(f"PRAGMA user_version = {number}")
     before = written.read_bytes()
@@ -408,7 +404,7 @@ def test_another_format_is_not_touched(written: Path, number: int) -> None:
     assert written.read_bytes() == before
 
 
-def test_a_place_that_cannot_be_written_is_said_with_the_remedy(tmp_path: Path) -> None:
+def test_unwritable_place_names_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(JournalError) as caught:
         SqliteJournal(tmp_path / "file" / ".ockham" / "journal.sqlite")
@@ -419,13 +415,13 @@ def test_a_place_that_cannot_be_written_is_said_with_the_remedy(tmp_path: Path) 
     assert "\n" not in message
 
 
-def test_a_folder_in_place_of_the_journal_is_said(tmp_path: Path) -> None:
+def test_folder_in_place_of_journal_is_reported(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").mkdir()
     with pytest.raises(JournalError, match="Cannot open the journal"):
         SqliteJournal(tmp_path / "journal.sqlite")
 
 
-def test_a_writer_that_does_not_let_go_is_named(tmp_path: Path) -> None:
+def test_blocking_writer_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     SqliteJournal(path).close()
     holder = sqlite3.connect(path, isolation_level=None)
@@ -436,7 +432,7 @@ def test_a_writer_that_does_not_let_go_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
-def test_a_forked_process_writes_nothing_through_a_connection_that_it_inherited(
+def test_forked_process_cannot_write_inherited_connection(
     tmp_path: Path,
 ) -> None:
     journal = SqliteJournal(tmp_path / "journal.sqlite")
@@ -452,19 +448,19 @@ def test_a_forked_process_writes_nothing_through_a_connection_that_it_inherited(
     journal.close()
 
 
-def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
+def test_closed_journal_says_so(journal: SqliteJournal) -> None:
     journal.close()
     journal.close()
     with pytest.raises(JournalError, match="is closed"):
         journal.turns()
 
 
-def test_the_journal_leaves_no_temporary_files(tmp_path: Path) -> None:
+def test_journal_leaves_no_temporary_files(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "journal.sqlite").close()
     assert [path.name for path in tmp_path.iterdir()] == ["journal.sqlite"]
 
 
-def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path) -> None:
+def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     statements: list[str] = []
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
@@ -489,7 +485,7 @@ def test_the_file_is_in_write_ahead_mode_and_a_boundary_is_synced(tmp_path: Path
 # -- beside a writer, and with the file gone
 
 
-def test_verify_sees_one_moment_while_another_process_writes(tmp_path: Path) -> None:
+def test_verify_reads_one_snapshot_beside_writers(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal, writer = SqliteJournal(path), SqliteJournal(path)
     journal.append("a", TextDelta(content="first"))
@@ -517,7 +513,7 @@ def _with_a_log(path: Path) -> SqliteJournal:
 
 
 @pytest.mark.parametrize("how", ["moved", "deleted", "set aside"])
-def test_a_new_journal_never_meets_the_log_of_the_one_before(tmp_path: Path, how: str) -> None:
+def test_new_journal_never_meets_old_wal(tmp_path: Path, how: str) -> None:
     """Also while the old one is still open, whose owner hears of it at its next write."""
     path = tmp_path / "journal.sqlite"
     old = _with_a_log(path)
@@ -547,5 +543,5 @@ def test_a_new_journal_never_meets_the_log_of_the_one_before(tmp_path: Path, how
     last.close()
 
 
-def test_there_is_nothing_to_set_aside_without_a_journal(tmp_path: Path) -> None:
+def test_set_aside_needs_a_journal(tmp_path: Path) -> None:
     assert set_aside(tmp_path / "journal.sqlite") is None

@@ -76,7 +76,7 @@ def found_in(folder: Path, word: str) -> list[str]:
     return [p.name for p in folder.glob("journal.sqlite*") if word.encode() in p.read_bytes()]
 
 
-def test_of_what_was_purged_no_byte_is_left_and_the_rest_is_as_it_was(
+def test_purged_bytes_are_gone_and_rest_is_unchanged(
     journal: SqliteJournal, place: Path, clock: ManualClock
 ) -> None:
     aged(journal, clock)
@@ -102,7 +102,7 @@ def test_of_what_was_purged_no_byte_is_left_and_the_rest_is_as_it_was(
     assert ordinal == 4
 
 
-def test_a_dry_run_says_what_would_go_and_changes_nothing(
+def test_dry_run_lists_and_changes_nothing(
     journal: SqliteJournal, place: Path, clock: ManualClock
 ) -> None:
     aged(journal, clock)
@@ -113,9 +113,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
     assert purge(journal, BEFORE, dry_run=True) == Purged(0, 0, 0)
 
 
-def test_what_is_as_old_as_the_limit_or_younger_stays(
-    journal: SqliteJournal, clock: ManualClock
-) -> None:
+def test_younger_entries_stay(journal: SqliteJournal, clock: ManualClock) -> None:
     aged(journal, clock)
     assert purge(journal, START, dry_run=False).turns == 0
     assert purge(journal, START + timedelta(days=10), dry_run=False).turns == 2
@@ -123,9 +121,7 @@ def test_what_is_as_old_as_the_limit_or_younger_stays(
     assert journal.verify() is None
 
 
-def test_a_question_stays_until_it_cannot_be_answered(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_answerable_question_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
     journal.append("a", TextDelta(content=CANARY))
     journal.suspend(question("a", START))
@@ -144,7 +140,7 @@ def test_a_question_stays_until_it_cannot_be_answered(
     assert (journal.pending(), found_in(place.parent, CANARY)) == ((), [])
 
 
-def test_a_question_of_a_replaced_turn_goes(journal: SqliteJournal, clock: ManualClock) -> None:
+def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: ManualClock) -> None:
     journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
     journal.suspend(question("a", START))
     journal.end_turn("a", "suspended", CANARY)
@@ -155,7 +151,7 @@ def test_a_question_of_a_replaced_turn_goes(journal: SqliteJournal, clock: Manua
     assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
-def test_a_turn_that_runs_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
+def test_running_turn_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     aged(journal, clock)
     journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
     journal.append("r", TextDelta(content="robin"))
@@ -165,7 +161,7 @@ def test_a_turn_that_runs_stays(journal: SqliteJournal, clock: ManualClock, plac
     assert (found_in(place.parent, CANARY), len(journal.events("r"))) == ([], 1)
 
 
-def test_a_large_file_is_not_copied_while_a_turn_runs_and_that_is_said(
+def test_large_file_is_not_compacted_while_a_turn_runs(
     journal: SqliteJournal, clock: ManualClock, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "_MOST_COPIED", 1)
@@ -181,7 +177,7 @@ def test_a_large_file_is_not_copied_while_a_turn_runs_and_that_is_said(
     assert found_in(place.parent, CANARY) == []
 
 
-def test_a_write_without_a_known_end_keeps_its_turn_and_finished_ones_go(
+def test_uncertain_write_keeps_its_turn(
     journal: SqliteJournal, clock: ManualClock, place: Path
 ) -> None:
     told(journal, "open", "robin")
@@ -199,7 +195,7 @@ def test_a_write_without_a_known_end_keeps_its_turn_and_finished_ones_go(
     assert len(journal.events("open")) == 3
 
 
-def test_entries_of_a_turn_that_is_not_in_the_journal_go_when_all_are_old(
+def test_orphaned_entries_are_purged_when_all_are_old(
     journal: SqliteJournal, clock: ManualClock, place: Path
 ) -> None:
     journal.append("stray", TextDelta(content=CANARY))
@@ -221,7 +217,7 @@ def test_entries_of_a_turn_that_is_not_in_the_journal_go_when_all_are_old(
         ("DELETE FROM events WHERE seq = 4", 4),
     ],
 )
-def test_an_entry_that_was_not_emptied_by_purging_is_tampering(
+def test_entry_emptied_without_purge_is_tampering(
     journal: SqliteJournal, place: Path, clock: ManualClock, statement: str, finding: int
 ) -> None:
     aged(journal, clock)
@@ -235,9 +231,7 @@ def test_an_entry_that_was_not_emptied_by_purging_is_tampering(
     assert bad[0] == finding
 
 
-def test_a_journal_that_is_purged_again_and_written_to_stays_whole(
-    journal: SqliteJournal, clock: ManualClock
-) -> None:
+def test_purged_journal_stays_intact(journal: SqliteJournal, clock: ManualClock) -> None:
     for day in range(6):
         told(journal, f"r{day}", CANARY, notebook=f"{day % 2}.ipynb")
         clock.advance(DAY)
@@ -246,7 +240,7 @@ def test_a_journal_that_is_purged_again_and_written_to_stays_whole(
         assert journal.verify() is None
 
 
-def test_purging_changes_no_table(journal: SqliteJournal, place: Path, clock: ManualClock) -> None:
+def test_purge_changes_no_schema(journal: SqliteJournal, place: Path, clock: ManualClock) -> None:
     aged(journal, clock)
     with closing(sqlite3.connect(place)) as db:
         before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
@@ -254,9 +248,7 @@ def test_purging_changes_no_table(journal: SqliteJournal, place: Path, clock: Ma
         assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
 
 
-def test_a_reader_that_stays_is_told_of_and_the_next_purge_finishes(
-    place: Path, clock: ManualClock
-) -> None:
+def test_blocking_reader_is_reported_and_purge_resumes(place: Path, clock: ManualClock) -> None:
     with closing(SqliteJournal(place, clock, busy_timeout_s=0.01)) as journal:
         aged(journal, clock)
         with closing(sqlite3.connect(place, isolation_level=None)) as reader:
@@ -290,7 +282,7 @@ journal.close()
 """
 
 
-def test_processes_that_purge_and_write_at_once_do_it_once_and_lose_nothing(
+def test_concurrent_purges_and_writers_lose_nothing(
     place: Path, clock: ManualClock, race: Callable[[str, Path], list[str]]
 ) -> None:
     with closing(SqliteJournal(place, clock)) as journal:
@@ -307,7 +299,7 @@ def test_processes_that_purge_and_write_at_once_do_it_once_and_lose_nothing(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked and killed")
 @every(9)
-def test_a_purge_that_is_killed_at_any_statement_loses_nothing_and_is_finished_by_the_next(
+def test_purge_killed_anywhere_is_finished_later(
     stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "_BATCH", 1)
@@ -351,9 +343,7 @@ def _purge_and_die_at(place: Path, clock: ManualClock, number: int) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the limit is that of a process")
 @pytest.mark.parametrize("most", [0, 4_096, 12_000, 24_000])
-def test_a_purge_without_room_is_told_of_and_loses_nothing(
-    place: Path, clock: ManualClock, most: int
-) -> None:
+def test_purge_without_disk_space_loses_nothing(place: Path, clock: ManualClock, most: int) -> None:
     with closing(SqliteJournal(place, clock)) as journal:
         aged(journal, clock)
     pid = os.fork()
@@ -386,7 +376,7 @@ def _purge_within(place: Path, clock: ManualClock, most: int) -> None:
         os._exit(status)
 
 
-def test_old_copies_are_those_put_there_before_and_published_ones_are_none(
+def test_old_backups_are_purged_and_published_files_kept(
     tmp_path: Path,
 ) -> None:
     for name in ("replaced/a", "replaced/b/c", "datasets/b/d.parquet"):

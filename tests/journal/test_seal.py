@@ -85,7 +85,7 @@ TAMPERINGS = {
 
 
 @pytest.mark.parametrize("script", TAMPERINGS.values(), ids=TAMPERINGS)
-def test_what_another_program_changes_is_found_and_no_later_write_covers_it(
+def test_foreign_change_is_found_despite_later_writes(
     opened: SqliteJournal, place: Path, script: str
 ) -> None:
     changed(place, script)
@@ -95,7 +95,7 @@ def test_what_another_program_changes_is_found_and_no_later_write_covers_it(
     assert opened.verify() is not None
 
 
-def test_a_chain_that_was_made_anew_does_not_fit(opened: SqliteJournal, place: Path) -> None:
+def test_rebuilt_chain_does_not_fit_seal(opened: SqliteJournal, place: Path) -> None:
     with closing(sqlite3.connect(place, isolation_level=None)) as db:
         rows = db.execute("SELECT run_id, at, body FROM events ORDER BY seq").fetchall()
         db.executescript("DELETE FROM events; DELETE FROM sqlite_sequence")
@@ -118,7 +118,7 @@ def taken_back(journal: SqliteJournal) -> None:
         assert journal.turns()
 
 
-def test_it_holds_beside_other_writers_after_a_rollback_and_with_a_new_key(
+def test_seal_survives_writers_rollback_and_key_rotation(
     opened: SqliteJournal, place: Path, keyring: Keyring
 ) -> None:
     with closing(SqliteJournal(place, keyring=keyring)) as other:
@@ -132,9 +132,7 @@ def test_it_holds_beside_other_writers_after_a_rollback_and_with_a_new_key(
     assert opened.verify() is None
 
 
-def test_where_its_key_is_not_it_is_read_and_written_and_not_vouched_for(
-    place: Path, tmp_path: Path
-) -> None:
+def test_journal_without_its_key_is_usable_and_unverified(place: Path, tmp_path: Path) -> None:
     elsewhere = Keyring(tmp_path / "other keys")
     with closing(SqliteJournal(place, keyring=elsewhere)) as journal:
         assert len(journal.turns()) == 2
@@ -145,7 +143,7 @@ def test_where_its_key_is_not_it_is_read_and_written_and_not_vouched_for(
         assert journal.verify() is None
 
 
-def test_a_secret_of_the_environment_seals_and_another_one_is_another_key(tmp_path: Path) -> None:
+def test_environment_secret_seals(tmp_path: Path) -> None:
     def journal(secret: str) -> Any:
         environ = {"PARSIMONY_SUSPENSION_SECRET": secret}
         keyring = Keyring.open(tmp_path / "keys", environ)
@@ -159,7 +157,7 @@ def test_a_secret_of_the_environment_seals_and_another_one_is_another_key(tmp_pa
         assert again.verify() is None
 
 
-def test_a_journal_without_any_key_says_so(tmp_path: Path) -> None:
+def test_journal_without_any_key_says_so(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a file, where the folder of keys would lie")
     with closing(
         SqliteJournal(tmp_path / "j.sqlite", keyring=Keyring(tmp_path / "keys"))

@@ -64,7 +64,7 @@ def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
     return requests
 
 
-def test_requests_come_back_as_they_were_sent(journal: SqliteJournal) -> None:
+def test_requests_round_trip(journal: SqliteJournal) -> None:
     requests = long_turn(8, 500)
     requests.append(
         replace(
@@ -85,7 +85,7 @@ MESSAGES = st.lists(st.dictionaries(st.text(), JSON, max_size=4), max_size=5)
 
 
 @given(sequence=st.lists(MESSAGES, max_size=4))
-def test_any_messages_in_any_order_come_back(sequence: list[list[dict[str, Any]]]) -> None:
+def test_any_message_sequence_round_trips(sequence: list[list[dict[str, Any]]]) -> None:
     with closing(SqliteJournal(":memory:", ManualClock())) as journal:
         requests = [ModelRequest(messages or (), TOOLS) for messages in sequence]
         keep(journal, "r1", *requests)
@@ -94,15 +94,13 @@ def test_any_messages_in_any_order_come_back(sequence: list[list[dict[str, Any]]
         assert kept(journal, "r2") == requests[::-1]
 
 
-def test_half_a_character_comes_back(journal: SqliteJournal) -> None:
+def test_lone_surrogate_round_trips(journal: SqliteJournal) -> None:
     request = ModelRequest([{"role": "user", "content": "half \ud83d of one"}])
     keep(journal, "r1", request)
     assert kept(journal, "r1") == [request]
 
 
-def test_a_long_turn_is_kept_without_repeating_what_went_before(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_long_turn_stores_no_repeats(journal: SqliteJournal, tmp_path: Path) -> None:
     requests = long_turn(60, 24_000)
     keep(journal, "r1", *requests)
     with journal.database.reading("look at") as db:
@@ -114,31 +112,31 @@ def test_a_long_turn_is_kept_without_repeating_what_went_before(
     assert kept(journal, "r1") == requests
 
 
-def test_another_process_that_goes_on_repeats_what_it_does_not_know(journal: SqliteJournal) -> None:
+def test_continuing_process_repeats_what_it_cannot_know(journal: SqliteJournal) -> None:
     requests = [ModelRequest([{"role": "user", "content": f"go {n}"}] * n) for n in range(1, 4)]
     for request in requests:
         keep(journal, "r1", request)
     assert kept(journal, "r1") == requests
 
 
-def test_nothing_was_sent_by_a_run_of_an_older_journal(journal: SqliteJournal) -> None:
+def test_old_journal_has_no_requests(journal: SqliteJournal) -> None:
     assert sent.sent_by(journal.database, "r1") == ()
     assert sent.models_asked(journal.database, {"r1"}) == frozenset()
 
 
-def test_the_models_of_other_runs_are_not_told(journal: SqliteJournal) -> None:
+def test_models_of_other_runs_are_not_listed(journal: SqliteJournal) -> None:
     keep(journal, "r1", ModelRequest([]), model="one/a")
     keep(journal, "r2", ModelRequest([]), model="two/b")
     assert sent.models_asked(journal.database, {"r1", "r3"}) == {"one/a"}
 
 
-def test_what_cannot_be_written_is_one_sentence(journal: SqliteJournal) -> None:
+def test_unwritable_request_is_one_sentence(journal: SqliteJournal) -> None:
     with pytest.raises(JournalError, match="cannot be put on record"):
         keep(journal, "r1", ModelRequest([{"role": "user", "content": object()}]))
     assert kept(journal, "r1") == []
 
 
-def test_what_is_damaged_is_one_sentence(journal: SqliteJournal) -> None:
+def test_corrupt_request_is_one_sentence(journal: SqliteJournal) -> None:
     keep(journal, "r1", *[ModelRequest([{"role": "user", "content": "go"}])] * 2)
     with journal.database.transaction() as db:
         db.execute("DELETE FROM sent WHERE seq = 1")
@@ -146,7 +144,7 @@ def test_what_is_damaged_is_one_sentence(journal: SqliteJournal) -> None:
         sent.sent_by(journal.database, "r1")
 
 
-def test_purging_takes_what_was_sent_along(journal: SqliteJournal, tmp_path: Path) -> None:
+def test_purge_removes_requests(journal: SqliteJournal, tmp_path: Path) -> None:
     clock = journal.clock
     assert isinstance(clock, ManualClock)
     for run_id in ("r1", "r2"):

@@ -19,7 +19,7 @@ from parsimony_kernel.storage.workspace import (
 )
 
 
-def test_the_nearest_folder_with_ockham_is_the_workspace(tmp_path: Path) -> None:
+def test_nearest_ockham_folder_is_the_workspace(tmp_path: Path) -> None:
     deep = tmp_path / "a" / "b" / "c"
     deep.mkdir(parents=True)
     (tmp_path / ".ockham").mkdir()
@@ -28,18 +28,18 @@ def test_the_nearest_folder_with_ockham_is_the_workspace(tmp_path: Path) -> None
     assert find_workspace(deep, {}) == tmp_path / "a" / "b"
 
 
-def test_a_file_named_ockham_makes_no_workspace(tmp_path: Path) -> None:
+def test_ockham_file_makes_no_workspace(tmp_path: Path) -> None:
     (tmp_path / ".ockham").mkdir()
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".ockham").write_bytes(b"")
     assert find_workspace(tmp_path / "a", {}) == tmp_path
 
 
-def test_without_one_the_folder_itself_is_the_workspace(tmp_path: Path) -> None:
+def test_own_folder_is_the_default_workspace(tmp_path: Path) -> None:
     assert find_workspace(tmp_path / "new", {}) == tmp_path / "new"
 
 
-def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_sets_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".ockham").mkdir()
     chosen = {"PARSIMONY_WORKSPACE": str(tmp_path / "chosen")}
     assert find_workspace(tmp_path, chosen) == tmp_path / "chosen"
@@ -77,12 +77,12 @@ def mounts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/mnt/ssh/deep/er", True),
     ],
 )
-def test_a_network_file_system_is_told_by_the_nearest_mount(path: str, network: bool) -> None:
+def test_nearest_mount_reveals_network_file_system(path: str, network: bool) -> None:
     assert is_on_network(Path(path)) is network
 
 
 @pytest.mark.usefixtures("mounts")
-def test_the_journal_lies_in_the_workspace_or_beside_the_users_data(
+def test_journal_is_in_workspace_or_user_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
@@ -94,7 +94,7 @@ def test_the_journal_lies_in_the_workspace_or_beside_the_users_data(
     assert away == journal_path(Path("/mnt/nas/work"))
 
 
-def test_without_a_table_of_mounts_everything_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mount_table_everything_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(all: bool) -> None:
         raise FileNotFoundError("/proc/filesystems")
 
@@ -105,7 +105,7 @@ def test_without_a_table_of_mounts_everything_is_local(monkeypatch: pytest.Monke
 IGNORED = {"journal.sqlite*", "keys/", "replaced/", ".parsimony-*.tmp"}
 
 
-def test_a_journal_that_is_made_is_kept_from_git_before_anything_is_published(
+def test_new_journal_is_git_ignored(
     tmp_path: Path,
 ) -> None:
     place = journal_path(tmp_path)
@@ -114,7 +114,7 @@ def test_a_journal_that_is_made_is_kept_from_git_before_anything_is_published(
     assert set(ignored.read_text().splitlines()) == IGNORED
 
 
-def test_git_takes_what_is_published_and_nothing_of_the_journal(tmp_path: Path) -> None:
+def test_git_tracks_artifacts_but_not_journal(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
     if subprocess.run([*git, "init", "-q"], check=False, capture_output=True).returncode:
         pytest.fail("git is needed to say what it takes")
@@ -131,7 +131,7 @@ def test_git_takes_what_is_published_and_nothing_of_the_journal(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("written", ["mine\n", ""])
-def test_what_a_person_tells_git_is_left_as_it_is(tmp_path: Path, written: str) -> None:
+def test_existing_gitignore_is_kept(tmp_path: Path, written: str) -> None:
     ignored = tmp_path / ".ockham" / ".gitignore"
     ignored.parent.mkdir()
     ignored.write_text(written)
@@ -140,7 +140,7 @@ def test_what_a_person_tells_git_is_left_as_it_is(tmp_path: Path, written: str) 
     assert ignored.read_text() == written
 
 
-def test_a_journal_of_an_earlier_version_is_kept_from_git_once_it_is_opened(
+def test_older_journal_is_git_ignored_when_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = journal_path(tmp_path)
@@ -159,12 +159,12 @@ def test_a_journal_of_an_earlier_version_is_kept_from_git_once_it_is_opened(
     assert set(ignored.read_text().splitlines()) == IGNORED
 
 
-def test_a_journal_outside_a_workspace_leaves_its_folder_alone(tmp_path: Path) -> None:
+def test_journal_outside_workspace_leaves_folder_alone(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "journals" / "a.sqlite").close()
     assert [path.name for path in (tmp_path / "journals").iterdir()] == ["a.sqlite"]
 
 
-def test_a_workspace_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_workspace_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".ockham").write_bytes(b"")
     with pytest.raises(StorageError, match="choose another folder"):
         prepare(tmp_path)

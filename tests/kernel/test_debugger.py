@@ -47,9 +47,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
 
 @pytest.mark.parametrize("executor", ["private", "notebook"])
 @pytest.mark.parametrize("code", CODE)
-def test_deadline_fires_under_a_debugger_and_the_kernel_answers_afterwards(
-    kernel: LiveKernel, executor: str, code: str
-) -> None:
+def test_deadline_fires_under_debugger(kernel: LiveKernel, executor: str, code: str) -> None:
     run = f"await {executor}.execute({CODE[code]!r}, timeout_seconds=0.3)"
     ended = kernel.run(f"ended = {run}\nprint(ended.error.name, repr(ended.stderr))")
     assert ended.text == "TimeoutError ''\n"

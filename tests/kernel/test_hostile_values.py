@@ -166,7 +166,7 @@ def is_whole(output: KernelOutput) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_an_agent_cell_that_binds_and_shows_one_has_an_output(hostile: str) -> None:
+async def test_hostile_value_in_agent_cell_has_output(hostile: str) -> None:
     executor = CodeExecutor()
     bound = await executor.execute(hostile)
     assert bound.error is None
@@ -197,14 +197,14 @@ async def test_an_agent_cell_that_binds_and_shows_one_has_an_output(hostile: str
         "class E(Exception):\n    def __getattr__(self, name): return self",
     ],
 )
-async def test_an_exception_of_any_kind_is_an_output(raised: str) -> None:
+async def test_any_exception_is_an_output(raised: str) -> None:
     output = await CodeExecutor().execute(f"{raised}\nraise E()")
     assert isinstance(output.error, ExceptionObject)
     assert output.error.name == "E"
     assert is_whole(output)
 
 
-async def test_looking_at_a_lazy_object_does_not_wake_it() -> None:
+async def test_lazy_object_is_not_computed_by_inspection() -> None:
     executor = CodeExecutor()
     await executor.execute(LAZY)
     await executor.execute("lazy")
@@ -229,9 +229,7 @@ def ends_well(kernel: LiveKernel, source: str) -> str:
 
 
 @pytest.mark.kernel
-def test_the_kernel_and_the_agent_live_with_one_in_a_variable(
-    kernel: LiveKernel, hostile: str
-) -> None:
+def test_kernel_survives_hostile_variable(kernel: LiveKernel, hostile: str) -> None:
     ends_well(kernel, hostile)
     assert ends_well(kernel, "6 * 7") == "42"
     ends_well(kernel, "%%agent\nmake a table of 1, 2, 3")
@@ -241,14 +239,14 @@ def test_the_kernel_and_the_agent_live_with_one_in_a_variable(
 
 
 @pytest.mark.kernel
-def test_the_agent_does_not_wake_a_lazy_object(kernel: LiveKernel) -> None:
+def test_agent_does_not_compute_lazy_object(kernel: LiveKernel) -> None:
     ends_well(kernel, LAZY)
     ends_well(kernel, "%%agent\nmake a table of 1, 2, 3")
     assert ends_well(kernel, "asked") == "[]"
 
 
 @pytest.mark.kernel
-def test_a_name_that_no_code_could_write_is_no_variable(kernel: LiveKernel) -> None:
+def test_unwritable_name_is_no_variable(kernel: LiveKernel) -> None:
     ends_well(kernel, r"globals().update({7: 1, None: 2, 'half \ud800': 3})")
     ends_well(kernel, "%%agent\nmake a table of 1, 2, 3")
     ends_well(kernel, r"for key in (7, None, 'half \ud800'): del globals()[key]")

@@ -33,7 +33,7 @@ def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_spec_starts_this_interpreter_and_shows_its_logos(prefix: Path) -> None:
+def test_kernelspec_starts_this_interpreter_with_logos(prefix: Path) -> None:
     placed = install(user=True)
     spec = json.loads((placed / "kernel.json").read_text())
     assert spec["argv"] == [sys.executable, "-m", "parsimony_kernel", "-f", "{connection_file}"]
@@ -57,9 +57,7 @@ def test_it_goes_to_the_environment_or_the_user_and_jupyter_takes_it_away(
     assert str(prefix / "user") in manager.remove_kernel_spec("parsimony-agent")
 
 
-def test_a_place_that_cannot_be_written_names_the_remedy(
-    prefix: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_place_names_remedy(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(prefix))
     (prefix / "share").write_text("in the way")
     with pytest.raises(InstallError, match="Use --user"):

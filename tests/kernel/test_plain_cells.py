@@ -17,12 +17,12 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
         yield running
 
 
-def test_the_extension_is_loaded_and_says_nothing(kernel: LiveKernel) -> None:
+def test_extension_loads_silently(kernel: LiveKernel) -> None:
     cell = kernel.run("'parsimony_agent' in get_ipython().extension_manager.loaded")
     assert cell.text == "True"
 
 
-def test_a_traceback_is_the_users_own(kernel: LiveKernel) -> None:
+def test_traceback_is_users_own(kernel: LiveKernel) -> None:
     cell = kernel.run("def f():\n    return 1 / 0\nf()")
     assert cell.reply["ename"] == "ZeroDivisionError"
     assert "parsimony" not in cell.text
@@ -33,7 +33,7 @@ def test_history_and_results_are_ipythons(kernel: LiveKernel) -> None:
     assert kernel.run("_ + 0").text == "42"
 
 
-def test_an_agent_cell_leaves_in_out_and_underscore_alone(kernel: LiveKernel) -> None:
+def test_agent_cell_leaves_in_out_and_underscore_alone(kernel: LiveKernel) -> None:
     kernel.run("'mine'")
     kernel.run("%%agent\ntell me a joke about {braces} and $dollars", cell_id="x")
     assert kernel.run("_").text == "'mine'"
@@ -41,7 +41,7 @@ def test_an_agent_cell_leaves_in_out_and_underscore_alone(kernel: LiveKernel) ->
     assert "{braces} and $dollars" in asked
 
 
-def test_usage_errors_are_one_line_without_a_traceback(kernel: LiveKernel) -> None:
+def test_usage_error_is_one_line_without_traceback(kernel: LiveKernel) -> None:
     for source, says in (
         ("%%agent --modle x\nplot", "--model"),
         ("%%agent\n", "chart the mean"),
@@ -56,7 +56,7 @@ def test_usage_errors_are_one_line_without_a_traceback(kernel: LiveKernel) -> No
         assert len(cell.text.strip().splitlines()) <= 3, cell.text
 
 
-def test_a_kernel_without_the_extension_is_still_python(tmp_path: Path) -> None:
+def test_kernel_without_extension_is_python(tmp_path: Path) -> None:
     """A broken agent is told about in the first cell, and the user's Python starts."""
     broken = tmp_path / "parsimony_agent.py"
     broken.write_text("raise RuntimeError('half an upgrade')\n")
@@ -69,7 +69,7 @@ def test_a_kernel_without_the_extension_is_still_python(tmp_path: Path) -> None:
         assert "half an upgrade" not in running.run("6 * 7").text
 
 
-def test_a_stop_that_comes_before_the_code_stops_it(kernel: LiveKernel) -> None:
+def test_early_stop_stops_code(kernel: LiveKernel) -> None:
     kernel.run(
         "import os, signal\nkernel = get_ipython().kernel\ndef strike(parent):\n"
         "    del kernel.init_metadata\n    os.kill(os.getpid(), signal.SIGINT)\n"
@@ -90,9 +90,7 @@ STRIKES = {
 
 
 @pytest.mark.parametrize("when", STRIKES)
-def test_a_stop_that_comes_too_late_does_not_take_the_reply_with_it(
-    tmp_path: Path, when: str
-) -> None:
+def test_late_stop_keeps_reply(tmp_path: Path, when: str) -> None:
     with live_kernel(tmp_path) as kernel:
         kernel.run("import os, signal\ndef stop():\n    os.kill(os.getpid(), signal.SIGINT)")
         struck = kernel.begin(STRIKES[when])

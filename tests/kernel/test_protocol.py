@@ -43,7 +43,7 @@ class TestProtocol(jupyter_kernel_test.KernelTests):
     supported_history_operations = ("tail", "search")
     code_history_pattern = "6?7*"
 
-    def test_it_introduces_itself_and_stays_python(self) -> None:
+    def test_kernel_info_identifies_python_kernel(self) -> None:
         self.flush_channels()
         self.kc.kernel_info()
         content: dict[str, Any] = self.kc.get_shell_msg(timeout=15)["content"]

@@ -22,7 +22,7 @@ def state_of(breaker: CircuitBreaker) -> str:
     return breaker.state
 
 
-def test_an_open_breaker_says_when_a_probe_is_let_through() -> None:
+def test_open_breaker_tells_next_probe_time() -> None:
     clock = ManualClock()
     breaker = broken(clock)
     clock.advance(45)
@@ -31,7 +31,7 @@ def test_an_open_breaker_says_when_a_probe_is_let_through() -> None:
     assert refused.value.retry_in_s == 15
 
 
-def test_only_the_first_word_of_a_permit_counts() -> None:
+def test_permit_is_settled_once() -> None:
     breaker = CircuitBreaker(2, clock=ManualClock())
     permit = breaker.admit()
     permit.failed()
@@ -41,19 +41,19 @@ def test_only_the_first_word_of_a_permit_counts() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "seconds"), [(0, 60), (-1, 60), (5, 0), (5, float("nan"))])
-def test_limits_that_make_no_sense_are_refused(threshold: int, seconds: float) -> None:
+def test_invalid_limits_are_refused(threshold: int, seconds: float) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         CircuitBreaker(threshold, seconds)
 
 
-def test_each_name_has_one_breaker_of_its_own() -> None:
+def test_each_name_has_its_own_breaker() -> None:
     breakers = Breakers(ManualClock())
     for _ in range(5):
         breakers.of("a").admit().failed()
     assert (state_of(breakers.of("a")), state_of(breakers.of("b"))) == ("open", "closed")
 
 
-def test_a_probe_holds_its_place_for_the_lease_that_is_asked_for() -> None:
+def test_probe_holds_slot_for_requested_lease() -> None:
     clock = ManualClock()
     breakers = Breakers(clock)
     for _ in range(5):
@@ -90,13 +90,13 @@ async def failing(breaker: CircuitBreaker, times: int, exc: Exception | None = N
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-async def test_the_service_s_own_trouble_counts(status: int) -> None:
+async def test_service_errors_count(status: int) -> None:
     breaker = CircuitBreaker(clock=ManualClock())
     await failing(breaker, 5, ServiceError(status))
     assert state_of(breaker) == "open"
 
 
-def test_a_status_is_found_along_the_causes() -> None:
+def test_status_is_found_in_cause_chain() -> None:
     outer = RuntimeError("wrapped")
     outer.__cause__ = ServiceError(401)
     assert not counts_as_failure(outer)

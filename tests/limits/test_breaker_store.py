@@ -75,7 +75,7 @@ def place(request: pytest.FixtureRequest) -> Callable[[ManualClock], BreakerStor
 Place = Callable[[ManualClock], BreakerStore]
 
 
-def test_five_failures_in_a_row_open_it_and_a_success_between_them_does_not_count_on(
+def test_five_failures_in_a_row_open_breaker(
     place: Place,
 ) -> None:
     store = place(ManualClock())
@@ -88,7 +88,7 @@ def test_five_failures_in_a_row_open_it_and_a_success_between_them_does_not_coun
     assert ask(store) == (None, 60)
 
 
-def test_after_the_wait_one_probe_is_let_through_and_its_success_closes(place: Place) -> None:
+def test_successful_probe_closes_breaker(place: Place) -> None:
     clock = ManualClock()
     store = place(clock)
     fail(store)
@@ -105,7 +105,7 @@ def test_after_the_wait_one_probe_is_let_through_and_its_success_closes(place: P
     assert see(store) == ("closed", 0)
 
 
-def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place: Place) -> None:
+def test_failed_probe_reopens_for_every_threshold(place: Place) -> None:
     clock = ManualClock()
     store = place(clock)
     fail(store)
@@ -117,7 +117,7 @@ def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place:
     assert see(store)[0] == "open"
 
 
-def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_nothing(
+def test_dead_probe_frees_slot_after_lease(
     place: Place,
 ) -> None:
     clock = ManualClock()
@@ -138,14 +138,14 @@ def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_
     assert see(store)[0] == "closed"
 
 
-def test_a_name_may_be_any_text(place: Place) -> None:
+def test_name_may_be_any_text(place: Place) -> None:
     store = place(ManualClock())
     name = "ü 'x'; DROP TABLE breakers \ud800 \0"
     tell(store, "failed", ask(store, name)[0], name)
     assert see(store, name)[1] == 1
 
 
-def test_when_the_clock_is_set_back_nobody_waits_longer_than_the_full_time() -> None:
+def test_clock_set_back_never_extends_wait() -> None:
     journal = SqliteJournal(MEMORY)
     ahead = JournalBreakers(journal, ManualClock(START + timedelta(days=1)))
     fail(ahead)
@@ -165,7 +165,7 @@ history = st.lists(
 
 
 @given(history)
-def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_its_length(
+def test_at_most_one_probe_is_out(
     happens: list[str],
 ) -> None:
     terms = CircuitBreaker(failure_threshold=1, reset_timeout=10, probe_lease_s=30)
@@ -202,9 +202,7 @@ def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_it
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history)
-def test_a_shared_store_answers_as_the_state_of_one_process_does(
-    redis: "Redis", happens: list[str]
-) -> None:
+def test_shared_store_matches_single_process(redis: "Redis", happens: list[str]) -> None:
     redis.flushall()
     terms = CircuitBreaker(failure_threshold=2, reset_timeout=10, probe_lease_s=30)
     clock = ManualClock()
@@ -325,17 +323,17 @@ def common(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Common]:
 Race = Callable[[str, Path], list[str]]
 
 
-def test_of_eight_processes_one_probes(common: Common, race: Race) -> None:
+def test_one_of_eight_processes_probes(common: Common, race: Race) -> None:
     fail(common.opened(ManualClock(LONG_AGO)))
     assert sorted(race(common.opening + _PROBER, common.path)) == ["probes"] + ["waits"] * 7
 
 
-def test_no_failure_of_eight_processes_is_lost(common: Common, race: Race) -> None:
+def test_failures_of_eight_processes_all_count(common: Common, race: Race) -> None:
     assert race(common.opening + _FAILER, common.path) == ["done"] * 8
     assert see(common.opened())[1] == 160
 
 
-def test_a_probe_that_is_killed_frees_its_place_after_its_lease(common: Common) -> None:
+def test_killed_probe_frees_slot_after_lease(common: Common) -> None:
     clock = ManualClock()
     store = common.opened(clock)
     fail(store)
@@ -364,7 +362,7 @@ def test_a_probe_that_is_killed_frees_its_place_after_its_lease(common: Common) 
 # -- the file
 
 
-def test_the_state_outlives_the_process_and_leaves_the_chain_of_events_whole(
+def test_state_outlives_process_and_chain_stays_intact(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "journal.sqlite"
@@ -380,7 +378,7 @@ def test_the_state_outlives_the_process_and_leaves_the_chain_of_events_whole(
 @pytest.mark.parametrize(
     "damaged", ["", "{", '{"state": "ajar"}', '{"opened_at": NaN}', '{"failures": -1}', "[]"]
 )
-def test_a_damaged_state_starts_anew_with_a_warning(
+def test_corrupt_state_restarts_with_warning(
     damaged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = SqliteJournal(MEMORY)
@@ -394,7 +392,7 @@ def test_a_damaged_state_starts_anew_with_a_warning(
     journal.close()
 
 
-def test_a_journal_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+def test_removed_journal_is_recreated(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     store = JournalBreakers(journal, ManualClock())
@@ -405,7 +403,7 @@ def test_a_journal_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_journal_that_cannot_be_written_is_a_sentence() -> None:
+def test_unwritable_journal_is_one_sentence() -> None:
     journal = SqliteJournal(MEMORY)
     journal.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
@@ -430,7 +428,7 @@ class Patchy:
         return self._inner.change(name, rule)
 
 
-def test_without_the_shared_state_a_process_counts_for_itself_and_warns_once(
+def test_process_counts_alone_without_shared_state(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()
@@ -444,7 +442,7 @@ def test_without_the_shared_state_a_process_counts_for_itself_and_warns_once(
     assert see(store)[0] == "closed"
 
 
-def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_lease() -> None:
+def test_unreportable_probe_holds_slot_for_its_lease() -> None:
     clock = ManualClock()
     shared = OwnStore(clock)
     patchy = Patchy(shared)
@@ -460,7 +458,7 @@ def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_le
     assert ask(store)[0] is not None
 
 
-def test_a_store_that_is_dear_to_ask_is_left_alone_for_a_while_and_warned_of_per_outage(
+def test_expensive_store_is_skipped_and_warned_once_per_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()

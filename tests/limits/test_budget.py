@@ -51,7 +51,7 @@ async def verdict(
     return (await budget(spent, **limits).reckon(model, ASK))[1]
 
 
-async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> None:
+async def test_fitting_request_passes_and_near_limit_warns() -> None:
     assert await verdict(max_tokens=3_000) is None
     assert await verdict(Priced(), max_cost_usd=0.01) is None
     near = await verdict(max_tokens=2_100)
@@ -71,7 +71,7 @@ async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> No
         ({}, {"max_tokens": 1_000}, Action.handoff, "Allow more than 2,0"),
     ],
 )  # fmt: skip
-async def test_a_request_that_would_go_over_is_answered_before_it_is_made(
+async def test_excessive_request_is_refused_beforehand(
     spent: dict[str, Any], limits: dict[str, Any], action: Action, said: str
 ) -> None:
     over = await verdict(Priced(), spent, **limits)
@@ -105,7 +105,7 @@ def telling(value: Any) -> Callable[[], Awaitable[Any]]:
 @pytest.mark.parametrize(
     "price", ["0.1", float("nan"), float("inf"), -5.0, None, True, [1], RuntimeError("broke")]
 )
-async def test_a_price_that_is_none_is_unknown_and_fails_closed_where_a_cost_limit_is_set(
+async def test_invalid_price_fails_closed_under_cost_limit(
     price: Any,
 ) -> None:
     model = OddlyPriced(telling(price))
@@ -120,7 +120,7 @@ async def test_a_price_that_is_none_is_unknown_and_fails_closed_where_a_cost_lim
     assert bill.cost_usd is None
 
 
-async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
+async def test_price_lookup_ends_with_run_time() -> None:
     async def never() -> Any:
         await asyncio.Event().wait()
 
@@ -130,7 +130,7 @@ async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
     assert "is unknown" in closed.explanation
 
 
-async def test_a_model_that_cannot_be_used_says_why_and_not_that_its_price_is_unknown() -> None:
+async def test_unusable_model_is_not_reported_as_unpriced() -> None:
     known = Failure(FailureKind.capability_gap, "nothing is installed")
     model = OddlyPriced(telling(FailureRaised(known)))
     assert await COST.reckon(model, ASK) == (ASK, known)
@@ -148,7 +148,7 @@ async def cap(model: ChatModel = MODEL, spent: Any = None, **limits: Any) -> int
     return request.max_answer_tokens
 
 
-async def test_an_answer_is_capped_at_what_is_left() -> None:
+async def test_answer_is_capped_at_remaining_budget() -> None:
     assert await cap(max_tokens=10_000) == 10_000 - PROMPT
     spent = {"cumulative_prompt_tokens": 5_000, "cumulative_completion_tokens": 1_000}
     assert await cap(spent=spent, max_tokens=10_000) == 4_000 - PROMPT
@@ -163,7 +163,7 @@ async def test_an_answer_is_capped_at_what_is_left() -> None:
     assert await cap(OfflineModel(), max_cost_usd=0.01) == MOST_TOKENS
 
 
-async def test_an_answer_is_reserved_as_a_usual_one_or_as_long_as_the_model_makes_it() -> None:
+async def test_reservation_is_typical_or_maximum_answer() -> None:
     long, short = Priced(max_answer_tokens=50_000), Priced(max_answer_tokens=100)
     odd = Priced(max_answer_tokens=-1)
     usual = [(each, ANSWER_TOKENS) for each in (long, odd, MODEL)]
@@ -173,7 +173,7 @@ async def test_an_answer_is_reserved_as_a_usual_one_or_as_long_as_the_model_make
     assert await cap(short, max_tokens=PROMPT + 100) == LEAST_ANSWER_TOKENS
 
 
-async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> None:
+async def test_uncounted_usage_is_charged_by_size() -> None:
     reply = answer("x" * 4000)
     by_tokens = await TOKENS.bill(reply, ASK, Priced())
     assert by_tokens is not None
@@ -184,7 +184,7 @@ async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> Non
     assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
 
 
-async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
+async def test_broken_answer_is_charged_for_what_arrived() -> None:
     cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 25_000})
     bill = await COST.bill(cut, ASK, Priced())
     assert bill is not None
@@ -198,5 +198,5 @@ async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
     ("limits", "is_limited"),
     [({}, False), ({"max_tokens": 1}, True), ({"max_cost_usd": 1}, True)],
 )  # fmt: skip
-def test_a_budget_is_reckoned_where_there_is_a_limit(limits: Any, is_limited: bool) -> None:
+def test_budget_counts_only_under_a_limit(limits: Any, is_limited: bool) -> None:
     assert budget(**limits).is_limited is is_limited

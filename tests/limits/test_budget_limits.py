@@ -24,19 +24,19 @@ from parsimony_kernel.testing.scripted import call
     ("used", "reserved", "near", "over"),
     [(0, 800, False, False), (0, 801, True, False), (900, 100, True, False), (1000, 1, True, True)],
 )
-def test_over_means_strictly_more_and_near_means_past_four_fifths(
+def test_over_is_strict_and_near_is_four_fifths(
     used: int, reserved: int, near: bool, over: bool
 ) -> None:
     demand = Demand("tokens", used, reserved, 1000)
     assert (demand.is_near, demand.is_over) == (near, over)
 
 
-def test_a_demand_is_told_in_its_unit() -> None:
+def test_demand_is_reported_in_its_unit() -> None:
     assert Demand("tokens", 1170, 0, 1000).in_words() == "1,170 of 1,000 tokens"
     assert Demand("cost", 0.01234, 0, 0.5).in_words() == "$0.0123 of $0.50"
 
 
-def test_text_calls_and_schemas_count_and_other_scripts_by_their_bytes() -> None:
+def test_text_calls_and_schemas_count_by_bytes() -> None:
     empty = tokens_in([], [])
     words = tokens_in([{"role": "user", "content": "x" * 4000}], [])
     assert 1000 <= words - empty <= 1001
@@ -53,7 +53,7 @@ def test_text_calls_and_schemas_count_and_other_scripts_by_their_bytes() -> None
     assert tokens_in([parts], []) - empty > 1000
 
 
-def test_an_answer_counts_by_its_text_its_reasoning_and_its_calls() -> None:
+def test_answer_counts_text_reasoning_and_calls() -> None:
     empty = tokens_said(Message())
     asked = call("look", at="y" * 4000).message
     assert tokens_said(Message("x" * 4000)) - empty == 1000
@@ -80,9 +80,7 @@ def test_an_answer_counts_by_its_text_its_reasoning_and_its_calls() -> None:
         (True, 2, None),
     ],
 )
-def test_a_count_is_told_where_it_can_be_true(
-    prompt: Any, completion: Any, told: Usage | None
-) -> None:
+def test_impossible_count_is_not_reported(prompt: Any, completion: Any, told: Usage | None) -> None:
     usage = SimpleNamespace(prompt_tokens=prompt, completion_tokens=completion)
     assert counted(usage) == told
     assert counted(None) is None
@@ -103,7 +101,7 @@ def test_a_count_is_told_where_it_can_be_true(
         (None, None),
     ],
 )
-def test_a_price_is_a_number_of_dollars_from_nothing_on(value: Any, price: float | None) -> None:
+def test_price_is_a_nonnegative_number(value: Any, price: float | None) -> None:
     assert usd(value) == price
 
 
@@ -111,5 +109,5 @@ def test_a_price_is_a_number_of_dollars_from_nothing_on(value: Any, price: float
     ("amount", "words"),
     [(0.0, "$0.00"), (0.5, "$0.50"), (0.0001, "$0.0001"), (0.125, "$0.125"), (1234.5, "$1,234.50")],
 )
-def test_a_limit_is_said_to_the_cent_and_as_far_as_it_takes(amount: float, words: str) -> None:
+def test_limit_is_shown_to_the_needed_digits(amount: float, words: str) -> None:
     assert dollars(amount) == words

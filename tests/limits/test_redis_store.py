@@ -45,20 +45,20 @@ def fail(store: BreakerStore) -> None:
         breaker(store).admit().failed()
 
 
-def test_what_is_written_has_the_prefix_and_goes_by_itself(redis: "Redis") -> None:
+def test_key_has_prefix_and_expires(redis: "Redis") -> None:
     fail(RedisBreakers(redis))
     assert redis.keys() == [f"{PREFIX}m".encode()]
     assert 0 < redis.pttl(f"{PREFIX}m") <= KEEP_S * 1000
 
 
-def test_a_breaker_that_was_never_in_trouble_leaves_nothing(redis: "Redis") -> None:
+def test_healthy_breaker_stores_nothing(redis: "Redis") -> None:
     guard = breaker(RedisBreakers(redis))
     guard.admit().failed()
     guard.admit().succeeded()
     assert redis.keys() == []
 
 
-def test_a_server_whose_clock_was_set_back_makes_nobody_wait_longer(redis: "Redis") -> None:
+def test_server_clock_set_back_extends_no_wait(redis: "Redis") -> None:
     seconds, _ = redis.time()
     ahead = datetime.fromtimestamp(seconds, UTC) + timedelta(days=1)
     fail(RedisBreakers(redis, clock=ManualClock(ahead)))
@@ -69,7 +69,7 @@ def test_a_server_whose_clock_was_set_back_makes_nobody_wait_longer(redis: "Redi
     assert kept["opened_at"] < ahead.timestamp()
 
 
-def test_a_key_that_is_something_else_is_a_sentence(redis: "Redis") -> None:
+def test_foreign_key_value_is_one_sentence(redis: "Redis") -> None:
     redis.lpush(f"{PREFIX}m", "x")
     with pytest.raises(StoreError, match="WRONGTYPE"):
         breaker(RedisBreakers(redis)).admit()
@@ -85,7 +85,7 @@ def test_a_key_that_is_something_else_is_a_sentence(redis: "Redis") -> None:
         "redis://localhost?protocol=x",
     ],
 )
-def test_an_address_that_is_none_is_a_sentence(url: str) -> None:
+def test_invalid_address_is_one_sentence(url: str) -> None:
     with pytest.raises(StoreError, match="redis://host:6379/0"):
         connect(url)
 
@@ -114,16 +114,14 @@ def fail_of(breakers: Breakers, times: int = 1) -> None:
 
 
 @pytest.mark.parametrize("url", [None, "", "  "])
-def test_without_an_address_the_journal_keeps_the_state(
-    url: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_journal_is_the_default_store(url: str | None, caplog: pytest.LogCaptureFixture) -> None:
     workspace = Workspace()
     fail_of(workspace.opened(url))
     assert workspace.seen_in_journal() == 1
     assert caplog.records == []
 
 
-def test_with_an_address_workspaces_share_their_state_through_redis(
+def test_workspaces_share_state_through_redis(
     redis: "Redis", redis_socket: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here, there = Workspace(), Workspace()
@@ -147,14 +145,14 @@ def test_where_no_server_can_be_reached_it_is_said_once_and_a_process_counts_for
     assert said.getMessage().endswith("Until then every process counts for itself.")
 
 
-def test_the_password_of_an_address_is_in_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_address_password_is_in_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     for url in ("redis://me:hunter2@127.0.0.1:1/0", "http://me:hunter2@host", "hunter2"):
         fail_of(Workspace().opened(url))
     assert len(caplog.records) == 3
     assert "hunter2" not in caplog.text
 
 
-def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while(
+def test_hanging_server_costs_one_timeout_then_rests(
     redis: "Redis",
     redis_socket: Path,
     hung_redis: Path,
@@ -178,7 +176,7 @@ def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while
 
 
 @pytest.mark.parametrize("failures_meanwhile", [0, 1], ids=["at once", "after a while"])
-def test_a_server_that_is_killed_and_started_again_goes_on_from_its_state(
+def test_restarted_server_continues_from_its_state(
     failures_meanwhile: int, own_redis: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     here, there = Workspace(), Workspace()
@@ -201,7 +199,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on_from_its_state(
         ("redis://u:p@localhost?foo=bar", "redis://host:6379/0"),
     ],
 )
-def test_what_cannot_be_used_is_said_once_with_its_remedy_and_the_journal_serves(
+def test_unusable_server_names_remedy_once(
     url: str, remedy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     if "[remote]" in remedy:

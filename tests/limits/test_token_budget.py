@@ -15,7 +15,7 @@ def small() -> TokenBudget:
     return TokenBudget(max_tokens=1_000, max_cost_usd=0.01, pricing=PRICING)
 
 
-def test_what_is_held_counts_for_the_next_reservation() -> None:
+def test_held_tokens_count_for_next_reservation() -> None:
     budget = small()
     first = budget.reserve(600, 0, "order-model")
     with pytest.raises(BudgetExhausted, match="1200/1000"):
@@ -24,7 +24,7 @@ def test_what_is_held_counts_for_the_next_reservation() -> None:
     budget.reserve(600, 0, "order-model")
 
 
-def test_a_cost_is_reserved_too() -> None:
+def test_cost_is_reserved() -> None:
     budget = TokenBudget(max_cost_usd=1.0, pricing={"m": {"input": 1e6, "output": 1e6}})
     held = budget.reserve(1, 0, "m")
     with pytest.raises(BudgetExhausted, match="Cost limit"):
@@ -34,14 +34,14 @@ def test_a_cost_is_reserved_too() -> None:
     budget.reserve(1, 0, "m")
 
 
-def test_a_call_whose_usage_nobody_told_counts_as_all_that_was_held() -> None:
+def test_unreported_usage_counts_as_reserved() -> None:
     budget = small()
     budget.settle(budget.reserve(600, 300, "order-model"))
     assert budget.used_tokens == 900
     assert budget.estimated_cost == pytest.approx(0.0012)
 
 
-def test_a_call_that_took_more_than_it_said_is_noticed() -> None:
+def test_excess_usage_is_noticed() -> None:
     budget = small()
     held = budget.reserve(100, 100, "order-model")
     with pytest.raises(BudgetExhausted, match="5100/1000"):
@@ -50,7 +50,7 @@ def test_a_call_that_took_more_than_it_said_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("again", ["settle", "release"])
-def test_a_reservation_is_used_once(again: str) -> None:
+def test_reservation_is_single_use(again: str) -> None:
     budget = small()
     held = budget.reserve(100, 100, "order-model")
     budget.settle(held, 100, 10)
@@ -60,7 +60,7 @@ def test_a_reservation_is_used_once(again: str) -> None:
 
 
 @pytest.mark.parametrize("absurd", [-1, float("nan"), float("inf"), 1.5, None])
-def test_an_absurd_usage_changes_nothing(absurd: Any) -> None:
+def test_absurd_usage_changes_nothing(absurd: Any) -> None:
     budget = small()
     for call in (budget.consume, budget.reserve):
         with pytest.raises(ValueError, match="a whole number"):
@@ -83,13 +83,13 @@ def test_an_absurd_usage_changes_nothing(absurd: Any) -> None:
         {"pricing": {"m": {"input": 1.0, "output": -1.0}}},
     ],
 )
-def test_a_limit_or_a_price_that_is_no_number_is_refused(given: dict[str, Any]) -> None:
+def test_invalid_limit_or_price_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="from 0 on"):
         TokenBudget(**given)
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400), st.booleans())))
-def test_who_reserves_what_is_used_at_most_never_goes_over(
+def test_reserving_the_maximum_never_overspends(
     calls: list[tuple[int, int, bool]],
 ) -> None:
     budget = TokenBudget(max_tokens=1_000)

@@ -92,7 +92,7 @@ STATEMENTS = st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4)
 
 
 @given(STATEMENTS, STATEMENTS)
-async def test_any_sequence_goes_back_to_any_checkpoint(first: list[str], then: list[str]) -> None:
+async def test_any_sequence_restores_to_any_checkpoint(first: list[str], then: list[str]) -> None:
     desk = Desk()
     await desk.act(SETTING)
     states = []
@@ -116,7 +116,7 @@ async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
     assert "x" not in desk.names
 
 
-async def test_an_import_that_was_overwritten_is_there_again(desk: Desk) -> None:
+async def test_overwritten_import_is_restored(desk: Desk) -> None:
     await desk.act("import json")
     number = desk.checkpoints.take()
     await desk.act("json = 5; pd = 6")
@@ -132,7 +132,7 @@ async def test_an_import_that_was_overwritten_is_there_again(desk: Desk) -> None
         ("def f(a):\n    a[0] = 1", "f(big)", ("big",)),
     ],
 )
-async def test_what_may_have_changed_without_a_copy_is_named(
+async def test_uncopied_changes_are_named(
     desk: Desk, setting: str, code: str, lost: tuple[str, ...]
 ) -> None:
     await desk.act(f"big = np.zeros(1000)\n{setting}")
@@ -142,7 +142,7 @@ async def test_what_may_have_changed_without_a_copy_is_named(
     assert desk.checkpoints.put_back(number).lost == lost
 
 
-async def test_a_big_value_that_is_only_read_takes_no_room(desk: Desk) -> None:
+async def test_read_only_big_value_takes_no_space(desk: Desk) -> None:
     await desk.act("big = list(range(1_000_000)); rows = [1]")
     room = desk.checkpoints._room
     number = desk.checkpoints.take()
@@ -157,7 +157,7 @@ async def test_a_big_value_that_is_only_read_takes_no_room(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "code", ["made = pd.DataFrame({'a': [1]})", "def made(): pass", "class made: pass"]
 )
-async def test_an_undo_keeps_nothing_alive_that_a_turn_made(code: str) -> None:
+async def test_undo_keeps_no_new_object_alive(code: str) -> None:
     import gc
     import weakref
 
@@ -174,7 +174,7 @@ async def test_an_undo_keeps_nothing_alive_that_a_turn_made(code: str) -> None:
     assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
 
-def test_the_copies_of_a_run_have_one_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_a_run_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     namespace: dict[str, Any] = {"a": np.zeros(100), "b": np.zeros(100)}
     checkpoints = Checkpoints(lambda: namespace, lambda: namespace, OriginLedger())
     checkpoints._room = copies.Room(bytes=1000)
@@ -186,7 +186,7 @@ def test_the_copies_of_a_run_have_one_room(monkeypatch: pytest.MonkeyPatch) -> N
     assert checkpoints.put_back(0).lost == ("b",)
 
 
-def test_a_frame_costs_nothing_to_keep() -> None:
+def test_frame_copy_costs_nothing() -> None:
     room = copies.Room(bytes=1_000)
     held = copies.Copies()
     frame = pd.DataFrame({"a": np.zeros(1_000_000)})
@@ -194,7 +194,7 @@ def test_a_frame_costs_nothing_to_keep() -> None:
     assert held.keep(frame, room) is (copies.Kept.YES if lazily else copies.Kept.NO_ROOM)
 
 
-def test_no_code_of_a_persons_runs() -> None:
+def test_no_user_code_runs() -> None:
     ran: list[str] = []
 
     class Watch:
@@ -245,7 +245,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("case", LATER)
-async def test_what_the_person_did_since_is_never_undone(desk: Desk, case: str) -> None:
+async def test_users_later_changes_are_kept(desk: Desk, case: str) -> None:
     setting, agents, mine, probe, wanted = LATER[case]
     await desk.run(setting)
     desk.checkpoints.take()
@@ -258,7 +258,7 @@ async def test_what_the_person_did_since_is_never_undone(desk: Desk, case: str) 
     assert await desk.ask(probe) == await desk.ask(repr(wanted))
 
 
-async def test_an_object_that_cannot_be_compared_breaks_nothing(desk: Desk) -> None:
+async def test_incomparable_object_breaks_nothing(desk: Desk) -> None:
     await desk.act(
         "class Evil:\n    def __eq__(self, other): raise RuntimeError('no')\n"
         "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)",
@@ -273,7 +273,7 @@ async def test_an_object_that_cannot_be_compared_breaks_nothing(desk: Desk) -> N
     assert await desk.ask("df['o'].tolist()") == await desk.ask("[1]")
 
 
-async def test_two_runs_on_one_executor_do_not_meet(desk: Desk) -> None:
+async def test_two_runs_on_one_executor_are_isolated(desk: Desk) -> None:
     await desk.run("rows = [1]")
     other = desk.executor.checkpoints()
     number = desk.checkpoints.take()
@@ -283,7 +283,7 @@ async def test_two_runs_on_one_executor_do_not_meet(desk: Desk) -> None:
     assert desk.checkpoints.put_back(number) == PutBack(restored=("rows",))
 
 
-async def test_the_same_big_array_is_copied_for_the_first_and_the_newest_only(desk: Desk) -> None:
+async def test_big_array_is_copied_for_first_and_newest_only(desk: Desk) -> None:
     await desk.run("a = np.zeros(5_000_000)")
     first = desk.checkpoints.take()
     for step in range(1, 8):
@@ -295,7 +295,7 @@ async def test_the_same_big_array_is_copied_for_the_first_and_the_newest_only(de
     assert await desk.ask("float(a[0])") == await desk.ask("0.0")
 
 
-async def test_what_is_bound_no_more_is_not_kept_without_end(desk: Desk) -> None:
+async def test_unbound_object_is_not_kept_forever(desk: Desk) -> None:
     first = desk.checkpoints.take()
     taken = []
     for _ in range(7):

@@ -33,7 +33,7 @@ async def ran(setting: str, *steps: str) -> Diff:
     return Diff() if change is None else of_changes([change])
 
 
-async def test_a_turn_is_told_by_binding() -> None:
+async def test_turn_is_described_by_binding() -> None:
     found = await ran(
         "df = pd.DataFrame({'a': [1, 2, 3]}); rows = [1]; old = 'x'; n = 1; same = 5",
         "df.loc[1, 'a'] = 9; df['b'] = 0",
@@ -50,7 +50,7 @@ async def test_a_turn_is_told_by_binding() -> None:
     ]
 
 
-async def test_what_is_nested_is_found_through_all_that_holds_it() -> None:
+async def test_nested_change_is_found_through_every_holder() -> None:
     found = await ran(
         "class Box: pass\nbox = Box()\nbox.df = pd.DataFrame({'a': [1]})\n"
         "d = {'box': [box], 'other': 1}\ndf = box.df",
@@ -64,17 +64,17 @@ async def test_what_is_nested_is_found_through_all_that_holds_it() -> None:
     ]
 
 
-async def test_a_value_like_the_one_before_is_bound_anew() -> None:
+async def test_equal_new_value_counts_as_rebound() -> None:
     found = await ran("df = pd.DataFrame({'a': [1.0, None]})", "df = df.copy()")
     assert found.lines() == ["~ df: DataFrame, 2 × 1, bound anew"]
 
 
-async def test_what_nobody_knows_is_said_to_be_unknown() -> None:
+async def test_unknown_change_is_reported_as_unknown() -> None:
     found = await ran("lines = iter([1, 2])", "next(lines)")
     assert found.lines() == ["? lines: perhaps changed, for there was no copy"]
 
 
-async def test_what_a_person_has_thrown_away_since_is_no_longer_there() -> None:
+async def test_discarded_value_is_gone() -> None:
     executor = CodeExecutor()
     checkpoints = executor.checkpoints()
     await executor.execute("df = pd.DataFrame({'a': [1]})")
@@ -137,7 +137,7 @@ FRAMES: dict[str, tuple[pd.DataFrame, Callable[[pd.DataFrame], Any], list[str]]]
 
 
 @pytest.mark.parametrize("how", FRAMES)
-def test_what_differs_between_two_frames(how: str) -> None:
+def test_frame_differences_are_described(how: str) -> None:
     frame, change, wanted = FRAMES[how]
     after = change(frame)
     before, after = after if isinstance(after, tuple) else (frame, after)
@@ -145,7 +145,7 @@ def test_what_differs_between_two_frames(how: str) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_CELLS", 8), ("MOST_LABELS", 2)])
-def test_too_much_is_not_compared_and_said(
+def test_oversized_comparison_is_skipped_and_said(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     """And never said to be equal."""
@@ -153,7 +153,7 @@ def test_too_much_is_not_compared_and_said(
     assert between(FRAME, FRAME.copy())[-1].startswith("Cells are not compared: ")
 
 
-def test_a_frame_that_becomes_something_else_is_told_in_words() -> None:
+def test_frame_replaced_by_other_type_is_described() -> None:
     assert between(FRAME, 5) == ["~ x: DataFrame, 3 × 3 → 5"]
     assert between(FRAME["n"], FRAME["n"] + 1) == ["~ x: Series, 3, bound anew", "3 cells changed"]
 
@@ -230,7 +230,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("other", ["the same kind", "nothing", "a frame", "itself"])
 @pytest.mark.parametrize("what", HOSTILE)
-def test_nothing_that_a_variable_holds_breaks_it_or_is_asked(what: str, other: str) -> None:
+def test_hostile_values_break_nothing(what: str, other: str) -> None:
     before = HOSTILE[what]()
     after: Any = {"the same kind": HOSTILE[what], "nothing": lambda: None}.get(
         other, lambda: FRAME if other == "a frame" else before
@@ -243,7 +243,7 @@ def test_nothing_that_a_variable_holds_breaks_it_or_is_asked(what: str, other: s
     assert not any(char in line for line in lines for char in "\x1b\n")
 
 
-def test_values_in_words_are_short() -> None:
+def test_value_descriptions_are_short() -> None:
     assert short("x" * 1_000).startswith("'xxx")
     assert len(short("x" * 1_000)) == 60
     assert len(short(10**1_000)) == 60
@@ -275,8 +275,6 @@ BESIDES = {
 
 
 @pytest.mark.parametrize(("setting", "code", "wanted"), BESIDES.values(), ids=BESIDES.keys())
-async def test_what_changed_besides_the_content_is_told(
-    setting: str, code: str, wanted: str
-) -> None:
+async def test_metadata_changes_are_reported(setting: str, code: str, wanted: str) -> None:
     lines = [line.removesuffix(", changed in place") for line in (await ran(setting, code)).lines()]
     assert wanted in lines

@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_path_that_is_put_together_is_seen(folder: Path) -> None:
+def test_computed_path_is_seen(folder: Path) -> None:
     with watching() as watch:
         for name in ("b.csv", "a.csv", "b.csv"):
             pd.read_csv(Path("data") / name)
@@ -38,7 +38,7 @@ def test_a_path_that_is_put_together_is_seen(folder: Path) -> None:
     assert sources_in(watch.read, folder) == ("data/b.csv", "data/a.csv")
 
 
-def test_every_way_to_open_for_reading_is_seen_and_writing_is_not(folder: Path) -> None:
+def test_reads_are_seen_and_writes_are_not(folder: Path) -> None:
     with watching() as watch:
         Path("data/a.csv").read_bytes()
         os.close(os.open("data/b.csv", os.O_RDONLY))
@@ -48,7 +48,7 @@ def test_every_way_to_open_for_reading_is_seen_and_writing_is_not(folder: Path) 
     assert sources_in(watch.read, folder) == ("data/a.csv", "data/b.csv")
 
 
-def test_a_database_and_another_thread_are_seen(folder: Path) -> None:
+def test_database_and_thread_reads_are_seen(folder: Path) -> None:
     sqlite3.connect(folder / "some.db").execute("create table t (x)").connection.close()
     with watching() as watch:
         sqlite3.connect("some.db").close()
@@ -58,7 +58,7 @@ def test_a_database_and_another_thread_are_seen(folder: Path) -> None:
     assert sources_in(watch.read, folder) == ("some.db", "data/a.csv")
 
 
-def test_what_belongs_to_python_and_the_system_is_nobody_s_source(folder: Path) -> None:
+def test_python_and_system_files_are_no_sources(folder: Path) -> None:
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "x.txt").write_text("")
     with watching() as watch:
@@ -71,7 +71,7 @@ def test_what_belongs_to_python_and_the_system_is_nobody_s_source(folder: Path) 
     assert watch.read == {}
 
 
-def test_watches_nest_and_nothing_is_heard_outside(folder: Path) -> None:
+def test_watches_nest_and_hear_nothing_outside(folder: Path) -> None:
     with watching() as outer:
         Path("data/a.csv").read_text()
         with watching() as inner:
@@ -81,7 +81,7 @@ def test_watches_nest_and_nothing_is_heard_outside(folder: Path) -> None:
     assert sources_in(inner.read, folder) == ("data/b.csv",)
 
 
-def test_a_cell_that_opens_a_whole_tree_is_told_by_what_comes_first(folder: Path) -> None:
+def test_many_opened_files_are_listed_by_first(folder: Path) -> None:
     for number in range(MOST_FILES + 5):
         (folder / f"{number}.txt").touch()
     with watching() as watch:

@@ -67,7 +67,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_a_change_is_seen_and_no_change_is_none(case: str) -> None:
+def test_change_is_seen_and_no_change_is_not(case: str) -> None:
     make, change = CHANGES[case]
     value = make()
     before = Fingerprint(value)
@@ -81,7 +81,7 @@ def test_a_change_is_seen_and_no_change_is_none(case: str) -> None:
     [[1, "a", None], {"a": [1, {2}]}, np.arange(9), frame(), pd.Series([1]), pd.DataFrame()],
     ids=lambda each: type(each).__name__,
 )
-def test_a_small_value_is_seen_whole(value: Any) -> None:
+def test_small_value_is_fingerprinted_whole(value: Any) -> None:
     assert Fingerprint(value).is_whole
 
 
@@ -97,7 +97,7 @@ def test_a_small_value_is_seen_whole(value: Any) -> None:
     ],
     ids=["array", "frame", "list", "dict", "wide", "objects"],
 )  # fmt: skip
-def test_what_it_takes_has_a_bound_and_what_was_left_out_is_said(value: Any) -> None:
+def test_cost_is_bounded_and_omissions_reported(value: Any) -> None:
     seen = Fingerprint(value)
     assert not seen.is_whole
     assert seen.taken < 2 * MOST_STEPS
@@ -105,7 +105,7 @@ def test_what_it_takes_has_a_bound_and_what_was_left_out_is_said(value: Any) -> 
     assert not seen.differs_from(value)
 
 
-def test_a_value_that_holds_itself_ends() -> None:
+def test_self_containing_value_terminates() -> None:
     value: list[Any] = [1]
     value.append(value)
     before = Fingerprint(value)
@@ -114,7 +114,7 @@ def test_a_value_that_holds_itself_ends() -> None:
     assert before.differs_from(value)
 
 
-def test_to_copy_an_object_is_no_change_of_its_class() -> None:
+def test_copying_an_instance_is_no_class_change() -> None:
     kind: Any = type("Kind", (), {"__module__": "__main__"})
     held = [kind(), kind]
     seen = Fingerprint(held)

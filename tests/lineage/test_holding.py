@@ -55,13 +55,13 @@ def cyclic(target: Any) -> list[Any]:
         "behind many lists", "behind many numbers", "among many strings", "among modules",
     ],
 )  # fmt: skip
-def test_what_holds_an_object_is_found(hold: Any) -> None:
+def test_holders_of_an_object_are_found(hold: Any) -> None:
     target = [1]
     names = {"it": hold(target), "other": [[1]]}
     assert holders(names, target) == {"it"}
 
 
-def test_what_is_too_much_to_look_at_hides_nothing_beside_it() -> None:
+def test_oversized_value_hides_nothing_beside_it() -> None:
     target = [1]
     big = [[n] for n in range(MOST_LOOKED_AT + 1)]
     names = {"before": [target], "big": big, "after": {"k": (target,)}}
@@ -69,7 +69,7 @@ def test_what_is_too_much_to_look_at_hides_nothing_beside_it() -> None:
     assert set(holding.holders(names, {id(target): target})) == {"before", "after"}
 
 
-def test_what_is_too_much_deep_in_one_name_hides_nothing_of_another() -> None:
+def test_deep_value_hides_nothing_of_others() -> None:
     target = [1]
     deep: list[Any] = [[[n]] for n in range(MOST_LOOKED_AT // 2 + 1)]
     names = {"deep": deep, "after": {"k": (target,)}}
@@ -77,13 +77,13 @@ def test_what_is_too_much_deep_in_one_name_hides_nothing_of_another() -> None:
     assert set(holding.holders(names, {id(target): target})) == {"after"}
 
 
-def test_plain_values_are_never_too_much() -> None:
+def test_plain_values_are_never_too_large() -> None:
     target = [1]
     names = {"plain": [*range(3 * MOST_LOOKED_AT), target], "other": [[n] for n in range(9)]}
     assert holders(names, target) == {"plain"}
 
 
-def test_what_runs_is_not_followed() -> None:
+def test_running_frames_are_not_followed() -> None:
     here = ["held by this frame"]
     try:
         raise ValueError
@@ -92,7 +92,7 @@ def test_what_runs_is_not_followed() -> None:
         assert holders(names, here) == set()
 
 
-def test_what_is_left_out_on_demand_is_not_followed() -> None:
+def test_excluded_objects_are_not_followed() -> None:
     target = [1]
     namespace = {"xs": target}
     names = {"it": namespace, "other": [target]}

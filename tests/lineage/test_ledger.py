@@ -34,23 +34,23 @@ def refs(run: CellRun) -> tuple[dict[str, int], dict[str, int]]:
     return {r.name: r.version for r in run.reads}, {r.name: r.version for r in run.made}
 
 
-def test_a_cell_that_fails_half_way_made_what_it_made(notebook: Notebook) -> None:
+def test_failing_cell_records_what_it_made(notebook: Notebook) -> None:
     run = notebook.ran("x = 1\ny = 2\n\n1 / 0\nz = 3")
     assert (run.failed, run.stopped_at, refs(run)[1]) == (True, 4, {"x": 1, "y": 1})
 
 
-def test_an_alias_that_was_changed_is_read_at_its_earlier_version(notebook: Notebook) -> None:
+def test_changed_alias_is_read_at_earlier_version(notebook: Notebook) -> None:
     notebook.cell("a = {}\nb = a")
     assert refs(notebook.ran("b['x'] = 1")) == ({"a": 1, "b": 1}, {"a": 2, "b": 2})
 
 
-def test_the_same_cell_twice_is_two_runs(notebook: Notebook) -> None:
+def test_same_cell_twice_is_two_runs(notebook: Notebook) -> None:
     first, second = notebook.ran("a = []"), notebook.ran("a = []")
     assert (first.number, second.number) == (1, 2)
     assert refs(second)[1] == {"a": 2}
 
 
-def test_what_changed_since_is_stale_all_the_way(notebook: Notebook) -> None:
+def test_staleness_propagates(notebook: Notebook) -> None:
     for code in ("k = [1]", "df = {'v': k[0]}", "df['w'] = 2", "total = len(df)"):
         notebook.cell(code)
     assert stale(notebook, "total") == []
@@ -64,38 +64,38 @@ def test_what_changed_since_is_stale_all_the_way(notebook: Notebook) -> None:
     assert stale(notebook, "unknown") == []
 
 
-def test_aliases_that_change_together_are_not_stale(notebook: Notebook) -> None:
+def test_aliases_changed_together_are_not_stale(notebook: Notebook) -> None:
     for code in ("a = {}\nb = a", "b['x'] = 1", "a['y'] = 2"):
         notebook.cell(code)
     assert stale(notebook, "a") == stale(notebook, "b") == []
 
 
-def test_inputs_are_the_versions_that_were_read(notebook: Notebook) -> None:
+def test_inputs_are_read_versions(notebook: Notebook) -> None:
     newest = origin(notebook, "y", "x = [1]", "x = [2]", "y = x + [3]", "y = y * 2")
     assert newest.inputs == (InputRef(name="y", version=1),)
     assert [each.name for each in notebook.ledger.ancestry("y")] == ["y", "y", "x"]
 
 
-def test_an_input_from_before_tracking_has_version_zero(notebook: Notebook) -> None:
+def test_input_before_tracking_has_version_zero(notebook: Notebook) -> None:
     notebook.names["old"] = [1]
     assert origin(notebook, "new", "new = old * 2").inputs == (InputRef(name="old", version=0),)
 
 
-def test_files_that_exist_and_addresses_are_sources(notebook: Notebook) -> None:
+def test_existing_files_and_urls_are_sources(notebook: Notebook) -> None:
     (notebook.cwd / "data").mkdir()
     (notebook.cwd / "data" / "cars.csv").write_text("x")
     cell = "x = ['data/cars.csv', 'data/none.csv', 'https://example.org/a', 'data']"
     assert origin(notebook, "x", cell).sources == ("data/cars.csv", "https://example.org/a")
 
 
-def test_a_file_outside_the_folder_is_told_in_full(tmp_path: Path) -> None:
+def test_file_outside_folder_has_full_path(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x")
     (tmp_path / "nb").mkdir()
     literals = ("../a.csv", "\0", "x" * 5_000, str(tmp_path / "a.csv"))
     assert sources_in(literals, tmp_path / "nb") == ((tmp_path / "a.csv").as_posix(),)
 
 
-def test_private_names_and_imports_are_nobodys_variables() -> None:
+def test_private_names_and_imports_are_no_variables() -> None:
     made = eval("lambda: 0", {"__name__": "__main__"})
     names = {"_x": 1, "math": math, "Path": Path, "sqrt": math.sqrt, "In": [], "f": made, "x": 1}
     hidden = {"In": names["In"]}
@@ -103,18 +103,18 @@ def test_private_names_and_imports_are_nobodys_variables() -> None:
     assert list(visible({**names, "In": [5]}, hidden)) == ["In", "f", "x"]
 
 
-def test_a_difference_is_by_identity() -> None:
+def test_changes_are_by_identity() -> None:
     one, two = [1], [1]
     found = difference({"a": one, "b": one, "c": one}, {"a": one, "b": two, "d": one})
     assert (found.changed, found.deleted) == (("b", "d"), ("c",))
 
 
-def test_only_what_code_can_name_is_a_variable() -> None:
+def test_only_nameable_variables_count() -> None:
     names: dict[Any, Any] = {"a": 1, 7: 1, None: 1, "half \ud800": 1, "two words": 1, "_b": 1}
     assert visible(names, {}) == {"a": 1}
 
 
-def test_no_code_of_an_object_runs_when_its_cell_is_stamped(notebook: Notebook) -> None:
+def test_stamping_runs_no_object_code(notebook: Notebook) -> None:
     """Whatever a class does when it is asked: nobody asks it."""
     notebook.cell(
         "import numpy as np\nimport pandas, polars\nasked = []\n"
@@ -137,7 +137,7 @@ def test_no_code_of_an_object_runs_when_its_cell_is_stamped(notebook: Notebook) 
 
 
 @pytest.mark.parametrize("module", ["7", "None", "M()", "Text('numpy')"])
-def test_a_class_that_says_no_module_is_a_person_s(notebook: Notebook, module: str) -> None:
+def test_class_without_module_is_users(notebook: Notebook, module: str) -> None:
     notebook.cell(
         "class M:\n    def __ne__(self, it): raise SystemExit\n    __eq__ = __ne__\n"
         "class Text(str):\n    def __ne__(self, it): raise SystemExit\n"
@@ -190,9 +190,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_variable_is_made_from_the_inputs_of_its_statements(
-    notebook: Notebook, case: str
-) -> None:
+def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> None:
     cells, name, wanted = CASES[case]
     found = origin(notebook, name, *cells)
     assert {ref.name: ref.version for ref in found.inputs} == wanted
@@ -208,7 +206,7 @@ def test_a_variable_is_made_from_the_inputs_of_its_statements(
         (("x = 1\ny = x + 1\nz = y * 2", "x = 3"), {"z": {"x"}}),
     ],
 )
-def test_what_is_stale(
+def test_staleness_cases(
     notebook: Notebook, cells: tuple[str, ...], wanted: dict[str, set[str]]
 ) -> None:
     for code in cells:
@@ -216,6 +214,6 @@ def test_what_is_stale(
     assert {name: {each for each, _ in stale(notebook, name)} for name in wanted} == wanted
 
 
-def test_what_did_not_run_went_into_nothing(notebook: Notebook) -> None:
+def test_skipped_code_is_no_input(notebook: Notebook) -> None:
     y = origin(notebook, "y", "x = 1\nk = 2", "x.real\ny = x\n1 / 0")
     assert [ref.name for ref in y.inputs] == ["x"]

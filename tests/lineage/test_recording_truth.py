@@ -80,7 +80,7 @@ def notebook() -> Notebook:
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("case", CASES)
-def test_all_that_changed_is_recorded_and_hardly_more(notebook: Notebook, case: str) -> None:
+def test_every_change_is_recorded_with_few_extras(notebook: Notebook, case: str) -> None:
     row = CASES[case]
     notebook.cell(row.get("before", ""))
     before = contents(notebook)

@@ -48,14 +48,14 @@ KEPT: dict[str, dict[str, Any]] = {row["id"]: row for row in SLICES["kept"]}
 
 
 @pytest.mark.parametrize("cell", SLICES["same"]["roundabout"])
-async def test_a_change_by_a_roundabout_way_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
+async def test_indirect_change_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
     await desk.run(cell)
     assert rebuilt(desk, "x", tmp_path) == desk.names["x"] != []
 
 
 @pytest.mark.parametrize("is_one_cell", [True, False], ids=["one cell", "a cell each"])
 @pytest.mark.parametrize("code", SLICES["same"]["moving"])
-async def test_what_moved_something_on_before_it_is_read_is_kept(
+async def test_iterator_advance_before_read_is_kept(
     desk: Desk, code: str, is_one_cell: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "lines.txt").write_text("a\n1\n2\n")
@@ -68,9 +68,7 @@ async def test_what_moved_something_on_before_it_is_read_is_kept(
 @pytest.mark.parametrize(
     "change", ["list(w)[0].append(5)", "def put(v):\n    v[0].append(5)\nput(w)"]
 )
-async def test_what_a_call_changes_below_the_top_is_changed_for_all_that_share_it(
-    desk: Desk, change: str, tmp_path: Path
-) -> None:
+async def test_nested_mutation_affects_all_sharers(desk: Desk, change: str, tmp_path: Path) -> None:
     await desk.run("x = [1]\nw = [x]", "m = list(w)\nx = 0", change)
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"] == [[1, 5]]
 
@@ -92,14 +90,14 @@ CANCELLING = (
 
 
 @pytest.mark.parametrize("cells", CANCELLING)
-async def test_changes_that_cancel_out_are_kept_where_it_was_read_between(
+async def test_cancelling_changes_are_kept_around_reads(
     desk: Desk, cells: tuple[str, ...], tmp_path: Path
 ) -> None:
     await desk.run(*cells)
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
-async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_path: Path) -> None:
+async def test_temporary_function_binding_is_restored(desk: Desk, tmp_path: Path) -> None:
     """The second run of the cell leaves ``n`` as it found it, with something else in between."""
     await desk.run("def more():\n    global n\n    n += 1", "n = 2")
     for _ in range(2):
@@ -109,9 +107,7 @@ async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_p
 
 
 @pytest.mark.parametrize("case", KEPT)
-async def test_a_script_holds_what_is_needed_and_no_more(
-    desk: Desk, case: str, tmp_path: Path
-) -> None:
+async def test_script_is_minimal(desk: Desk, case: str, tmp_path: Path) -> None:
     row = KEPT[case]
     name = row["name"]
     await desk.run(*row["cells"])
@@ -121,9 +117,7 @@ async def test_a_script_holds_what_is_needed_and_no_more(
     assert callable(value) or repr(again) == repr(value)
 
 
-async def test_a_script_says_its_sources_and_whose_cells_it_holds(
-    desk: Desk, tmp_path: Path
-) -> None:
+async def test_script_names_sources_and_cell_authors(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "cars.csv").write_text("a,b\n1,2\n")
     await desk.run("cars = pd.read_csv('cars.csv')")
     await desk.act("cars['c'] = cars.a + cars.b\nn = len(cars)")
@@ -136,7 +130,7 @@ async def test_a_script_says_its_sources_and_whose_cells_it_holds(
     assert rebuilt(desk, "cars", tmp_path).equals(desk.names["cars"])
 
 
-async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: Path) -> None:
+async def test_only_needed_sources_are_named(desk: Desk, tmp_path: Path) -> None:
     for name in ("cars", "more", "rest"):
         (tmp_path / f"{name}.csv").write_text("a\n1\n")
     await desk.run("cars = pd.read_csv('cars.csv')\nmore = pd.read_csv('./more.csv')")
@@ -147,19 +141,19 @@ async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["pd", "np", "datetime", "timedelta", "timezone"])
-async def test_a_name_that_was_there_from_the_start_gets_its_import(desk: Desk, name: str) -> None:
+async def test_initial_name_gets_its_import(desk: Desk, name: str) -> None:
     await desk.run(f"x = repr({name})")
     assert SEEDS[name] in sliced(desk, "x").code.splitlines()
 
 
-async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
+async def test_name_of_unknown_origin_is_refused_with_remedy(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
     with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again"):
         sliced(desk, "new")
 
 
-async def test_what_did_not_run_after_an_error_is_left_out(desk: Desk, tmp_path: Path) -> None:
+async def test_code_after_an_error_is_dropped(desk: Desk, tmp_path: Path) -> None:
     await desk.run("x = [1]\n1 / 0\nx = [2]")
     assert kept(sliced(desk, "x")) == ["x = [1]"]
     assert rebuilt(desk, "x", tmp_path) == [1]
@@ -176,7 +170,7 @@ def test_a_cell_that_stopped_nobody_knows_where_is_refused(code: str, tmp_path: 
         slice_of(ledger, "x")
 
 
-async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
+async def test_internal_files_are_no_sources(desk: Desk) -> None:
     await desk.run("x = [1]", "y = [2]")
     desk.executor.origin_ledger.go_back("x", 0)
     await desk.run("z = x + y")
@@ -184,13 +178,13 @@ async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
         sliced(desk, "z")
 
 
-async def test_a_change_that_stopped_half_way_is_refused(desk: Desk) -> None:
+async def test_half_finished_change_is_refused(desk: Desk) -> None:
     await desk.run("x = []", "for i in range(3):\n    x.append(i)\n    1 / (1 - i)")
     with pytest.raises(SliceError, match="stopped with an error"):
         sliced(desk, "x")
 
 
-async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
+async def test_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
     await desk.run("a = [1]")
     desk.checkpoints.take()
@@ -206,7 +200,7 @@ async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     assert kept(sliced(desk, "b")) == ["a = [2]", "b = a + [3]"]
 
 
-def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> None:
+def test_exec_cell_sees_everything_before(tmp_path: Path) -> None:
     ledger, names = OriginLedger(), dict[str, Any]()
     for code in ("x = 1\nz = 3", "n = 'x'\nexec(f'y = {n} + 1')", "y2 = y"):
         before = visible(names, {})
@@ -218,7 +212,7 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
     assert again["y2"] == 2
 
 
-def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
+def test_timing_magic_body_is_sliced_like_a_cell() -> None:
     code = "get_ipython().run_cell_magic('time', '', 'a = 1\\nb = 2\\n')\n"
     ledger = OriginLedger()
     who: dict[str, Any] = {
@@ -241,9 +235,7 @@ def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
         "df['last'] = df.iloc[-1].town",
     ],
 )
-async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after_an_undo(
-    desk: Desk, cell: str
-) -> None:
+async def test_accessor_result_is_a_value_after_undo(desk: Desk, cell: str) -> None:
     load = "df = pd.DataFrame({'day': pd.to_datetime(['2026-01-02']), 'town': ['graz']})"
     await desk.act(load, cell)
     desk.checkpoints.take()
@@ -256,11 +248,11 @@ async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after
     assert "= 'x'" not in script
 
 
-async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
+async def test_future_imports_come_first(desk: Desk, tmp_path: Path) -> None:
     await desk.run("from __future__ import annotations\ndef f(x: Nothing): return x", "y = f(1)")
     assert rebuilt(desk, "y", tmp_path) == 1
 
 
-async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
+async def test_deleted_name_falls_back_to_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
     assert rebuilt(desk, "x", tmp_path) == [1, 5]

@@ -190,7 +190,7 @@ def check(steps: Steps) -> tuple[int, int]:
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @settings(max_examples=settings().max_examples // 4)
 @given(notebooks())
-def test_a_slice_rebuilds_its_variable(steps: Steps) -> None:
+def test_slice_rebuilds_its_variable(steps: Steps) -> None:
     there, refused = check(steps)
     event("some refused" if refused else "none refused")
     assert there
@@ -199,7 +199,7 @@ def test_a_slice_rebuilds_its_variable(steps: Steps) -> None:
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @settings(max_examples=settings().max_examples // 10)
 @given(notebooks(kinds=("user",)))
-def test_without_errors_and_undo_every_variable_can_be_sliced(
+def test_every_variable_is_sliceable_without_errors_or_undo(
     steps: Steps,
 ) -> None:
     notebook = Notebook()
@@ -223,7 +223,7 @@ def test_without_errors_and_undo_every_variable_can_be_sliced(
         ("n1", [("agent", "n1 = r1.random()"), ("undo", 0), ("redo", 0), ("again", 6)]),
     ],
 )
-def test_a_change_that_nobody_recorded_goes_with_its_undo(name: str, steps: Steps) -> None:
+def test_unrecorded_change_leaves_with_its_undo(name: str, steps: Steps) -> None:
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
     script = slice_of(notebook.executor.origin_ledger, name)
@@ -246,7 +246,7 @@ def cells_apart(draw: st.DrawFn) -> Steps:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(cells_apart())
-def test_statements_that_touch_nothing_of_it_are_left_out(cells: Steps) -> None:
+def test_irrelevant_statements_are_dropped(cells: Steps) -> None:
     notebook = Notebook()
     beginning = "l1 = ['a']\nl2 = ['b']\nd1 = {}\nd2 = {}\nn1 = (1,)\nn2 = (2,)"
     asyncio.run(notebook.play([("user", beginning), *cells], beginning=()))

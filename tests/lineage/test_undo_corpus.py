@@ -93,7 +93,7 @@ async def played(row: Row, later: str = "") -> Outcome:
 
 @pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ROWS)
-async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -> None:
+async def test_changed_object_is_restored_or_named(name: str) -> None:
     row = wanted(name)
     seen = await played(row)
     assert seen.after != seen.before
@@ -130,7 +130,7 @@ SINCE = (
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "later", "changed"), SINCE)
-async def test_an_object_is_left_where_a_person_changed_it_and_not_where_they_looked(
+async def test_users_change_is_kept_and_reading_is_no_change(
     name: str, later: str, changed: bool
 ) -> None:
     seen = await played(wanted(name), later)

@@ -24,7 +24,7 @@ def files(tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("a\n2\n")
 
 
-async def test_the_chain_is_told_from_the_newest_step_to_the_oldest(desk: Desk) -> None:
+async def test_chain_is_newest_first(desk: Desk) -> None:
     await desk.run("raw = pd.read_csv('cars.csv')\nextra = 1")
     await desk.act("df = raw.assign(b=2)", "total = int(df.b.sum())\nprint(1)")
     told = explained(desk, "total")
@@ -79,7 +79,7 @@ async def test_the_statements_that_made_it_are_told(
         (["b.append(3)"], [], "b comes from 3 steps, newest first.\n"),
     ],
 )
-async def test_what_changed_since_is_said_with_both_versions(
+async def test_later_change_shows_both_versions(
     desk: Desk, later: list[str], stale: list[tuple[str, int, int]], told: str
 ) -> None:
     await desk.run("a = [1]", "b = a + [2]", *later)
@@ -105,7 +105,7 @@ async def test_what_a_library_works_out_when_it_is_asked_is_no_change(desk: Desk
     assert not explained(desk, "sizes").stale
 
 
-async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:
+async def test_unknown_origin_is_stated(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
     told = explained(desk, "new")
@@ -113,7 +113,7 @@ async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:
     assert explained(desk, "old").text().startswith("old was bound before origins were tracked")
 
 
-async def test_a_name_that_does_not_exist_gets_the_nearest_ones(desk: Desk) -> None:
+async def test_unknown_name_suggests_nearest(desk: Desk) -> None:
     await desk.run("prices = [1]\nother = 2")
     told = explained(desk, "Price")
     assert (told.steps, told.nearest) == ((), ("prices",))
@@ -121,7 +121,7 @@ async def test_a_name_that_does_not_exist_gets_the_nearest_ones(desk: Desk) -> N
     assert explained(desk, "zzz").text() == "There is no variable zzz."
 
 
-async def test_a_deleted_variable_is_said_to_be_deleted(desk: Desk) -> None:
+async def test_deleted_variable_is_reported(desk: Desk) -> None:
     await desk.run("a = [1]", "del a")
     assert explained(desk, "a").text() == "a was deleted by your cell."
 
@@ -131,7 +131,7 @@ async def test_imports_are_no_steps(desk: Desk) -> None:
     assert [step.name for step in explained(desk, "x").steps] == ["x"]
 
 
-async def test_a_long_chain_is_cut_and_counted(desk: Desk) -> None:
+async def test_long_chain_is_cut_and_counted(desk: Desk) -> None:
     await desk.run("x = [0]", *(f"x = x + [{i}]" for i in range(MOST_STEPS + 4)))
     told = explained(desk, "x")
     assert (len(told.steps), told.left_out) == (MOST_STEPS, 5)
@@ -139,7 +139,7 @@ async def test_a_long_chain_is_cut_and_counted(desk: Desk) -> None:
     assert f"comes from {MOST_STEPS + 5} steps" in told.text()
 
 
-async def test_nothing_that_a_terminal_obeys_is_told(desk: Desk) -> None:
+async def test_terminal_controls_are_removed(desk: Desk) -> None:
     await desk.run("x = 'a\x1b[2J\u202eb'")
     told = explained(desk, "x").text()
     assert "\x1b" not in told

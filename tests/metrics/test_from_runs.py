@@ -46,7 +46,7 @@ def only(events: tuple[AgentEvent, ...]) -> Execution:
     return execution
 
 
-async def test_a_refusal_that_is_corrected_is_a_safe_recovery() -> None:
+async def test_corrected_refusal_is_a_safe_recovery() -> None:
     steps = [call("lok", at="x"), call("look", at="x"), DONE]
     run = await events_of(agent(ScriptedModel(steps)))
     execution = only(run)
@@ -60,7 +60,7 @@ async def test_a_refusal_that_is_corrected_is_a_safe_recovery() -> None:
     assert metrics.validation_rejection_rate == figures.rejection_rate
 
 
-async def test_a_model_that_takes_over_is_a_fallback_and_an_open_breaker_is_met() -> None:
+async def test_fallback_model_and_open_breaker_are_counted() -> None:
     breakers = Breakers(ManualClock())
     first = ScriptedModel([DOWN] * 5, "first")
     runs = [
@@ -74,7 +74,7 @@ async def test_a_model_that_takes_over_is_a_fallback_and_an_open_breaker_is_met(
     assert [alert.name for alert in fired(of_runs(runs))] == ["fallback rate", "breaker open"]
 
 
-async def test_the_same_call_for_ever_is_a_loop_that_ends_with_a_person() -> None:
+async def test_endless_call_is_a_loop_ending_with_person() -> None:
     execution = only(await events_of(agent(ScriptedModel([call("look", at="x")] * 12))))
     assert execution.loops >= 1
     assert execution.outcome == "asked"

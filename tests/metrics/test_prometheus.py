@@ -53,7 +53,7 @@ RUN: list[ev.AgentEvent] = [
 ]
 
 
-def test_a_run_is_counted_with_the_names_and_labels_of_the_document() -> None:
+def test_run_uses_documented_names_and_labels() -> None:
     told = samples(of_runs([RUN], agent="a"))
     agent = ("agent", "a")
     counted = {key: value for key, value in told.items() if "per_run" not in key[0]}
@@ -74,13 +74,13 @@ def test_a_run_is_counted_with_the_names_and_labels_of_the_document() -> None:
     assert told["agent_tokens_per_run_sum", (("model", "n"),)] == 77
 
 
-def test_a_registry_may_be_given() -> None:
+def test_registry_may_be_given() -> None:
     registry = CollectorRegistry()
     AgentMetrics(registry).loop_detected.labels("a").inc()
     assert registry.get_sample_value("agent_loops_total", {"agent": "a"}) == 1
 
 
-def test_tokens_that_a_cache_spared_are_counted_by_model() -> None:
+def test_cached_tokens_are_counted_by_model() -> None:
     spared = ev.LLMCallCompleted(
         model="m", prompt_tokens=90, cached_tokens=70, cache_write_tokens=20
     )
@@ -92,7 +92,7 @@ def test_tokens_that_a_cache_spared_are_counted_by_model() -> None:
     }
 
 
-def test_each_execution_of_a_run_is_counted_and_one_that_goes_on_has_no_length_yet() -> None:
+def test_each_execution_is_counted_and_open_one_has_no_length() -> None:
     again = START.model_copy(update={"reply": "go on"})
     told = samples(of_runs([[*RUN, again, *called(), DONE, *called()]], agent="a"))
     assert told["agent_steps_per_run_count", (("agent", "a"),)] == 2
@@ -102,15 +102,13 @@ def test_each_execution_of_a_run_is_counted_and_one_that_goes_on_has_no_length_y
 
 
 @pytest.mark.parametrize("end", [ev.PartialRunSummary(missing="x"), None])
-def test_what_did_not_end_safely_is_no_recovery(end: ev.AgentEvent | None) -> None:
+def test_unsafe_end_is_no_recovery(end: ev.AgentEvent | None) -> None:
     retried = failed(FailureKind.tool_error, "retry")
     metrics = of_runs([[START, *called(), retried, *([end] if end else [])]])
     assert metrics.recovery_rate == 0
 
 
-def test_the_command_line_gives_the_text_of_a_journal_s_turns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_journal_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = SqliteJournal(journal_path(tmp_path))
     for run_id in ("r1", "r2"):
         journal.begin_turn(run_id, notebook="a.ipynb", cell_key=run_id, request="q", model="m")

@@ -71,17 +71,17 @@ def only(*events: ev.AgentEvent) -> Execution:
     return execution
 
 
-def test_a_step_is_a_tool_call_and_counts_though_it_never_ends() -> None:
+def test_step_is_a_tool_call_even_if_unfinished() -> None:
     assert only(*called(), *called("action_error"), called()[0]).steps == 3
 
 
-def test_tokens_are_counted_by_model_prompt_and_answer_together() -> None:
+def test_tokens_are_summed_by_model() -> None:
     execution = only(answered(100), answered(50), answered(7, "other"), DONE)
     assert execution.tokens == {"m": 150, "other": 7}
     assert execution.tokens.total() == 157
 
 
-def test_the_share_of_the_budget_counts_what_earlier_executions_of_the_run_used() -> None:
+def test_budget_share_includes_earlier_executions() -> None:
     events = [started(max_tokens=1000), answered(100)]
     (own,) = executions(events)
     assert own.budget_share == pytest.approx(0.1)
@@ -95,7 +95,7 @@ def test_the_share_of_the_budget_counts_what_earlier_executions_of_the_run_used(
     assert cost.budget_share == pytest.approx(0.1)
 
 
-def test_without_a_token_budget_there_is_no_share() -> None:
+def test_no_token_budget_has_no_share() -> None:
     assert only(answered(10**9)).budget_share is None
 
 
@@ -107,25 +107,25 @@ def test_without_a_token_budget_there_is_no_share() -> None:
         ev.Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again")),
     ],
 )
-def test_a_loop_is_counted_however_it_is_answered(event: ev.AgentEvent) -> None:
+def test_loop_counts_however_answered(event: ev.AgentEvent) -> None:
     assert only(event).loops == 1
     assert only(event).interventions.total() == 1
 
 
 @pytest.mark.parametrize("error", ["unknown_action", "invalid_transition", "validation_failed"])
-def test_what_the_gate_refuses_is_a_rejection_and_an_intervention(error: str) -> None:
+def test_gate_refusal_is_rejection_and_intervention(error: str) -> None:
     execution = only(*called(), *called(error))
     assert (execution.validated, execution.rejections) == (2, {error: 1})
     assert execution.interventions == {"refusal": 1}
 
 
 @pytest.mark.parametrize("error", ["action_error", "action_timeout"])
-def test_what_fails_while_it_runs_was_let_through(error: str) -> None:
+def test_runtime_failure_was_admitted(error: str) -> None:
     execution = only(*called(error))
     assert (execution.validated, execution.rejections) == (1, {})
 
 
-def test_a_call_that_was_stopped_was_not_judged() -> None:
+def test_stopped_call_was_not_judged() -> None:
     assert only(*called(stopped=True)).validated == 0
 
 
@@ -146,24 +146,24 @@ def test_a_call_that_was_stopped_was_not_judged() -> None:
         (ev.TextDelta(content="x"), ()),
     ],
 )
-def test_each_answer_to_a_failure_is_an_intervention_and_the_model_s_own_end_is_none(
+def test_failure_answers_are_interventions_and_model_ends_are_not(
     event: ev.AgentEvent, interventions: tuple[str, ...]
 ) -> None:
     assert only(event).interventions == Counter(interventions)
 
 
-def test_a_person_who_lets_a_run_end_is_no_intervention() -> None:
+def test_person_ending_a_run_is_no_intervention() -> None:
     events = [started(reply="Stop here"), ev.PartialRunSummary(missing="x")]
     assert not executions(events)[0].interventions
 
 
-def test_a_run_that_asks_and_goes_on_is_two_executions() -> None:
+def test_resumed_run_is_two_executions() -> None:
     run = [started(), answered(10), asked(), started(reply="2019"), answered(20), DONE]
     assert [one.outcome for one in executions(run)] == ["asked", "completed"]
     assert [one.tokens.total() for one in executions(run)] == [10, 20]
 
 
-def test_an_open_breaker_is_met_by_name() -> None:
+def test_open_breaker_is_named() -> None:
     assert only(failed(breaker="open", model="m")).open_breakers == {"m"}
     assert only(failed(model="m")).open_breakers == set()
 
@@ -178,11 +178,11 @@ def test_an_open_breaker_is_met_by_name() -> None:
         (ev.RunCancelled(), False),
     ],
 )
-def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: ev.AgentEvent, safe: bool) -> None:
+def test_safe_ends_are_answers_and_handoffs(end: ev.AgentEvent, safe: bool) -> None:
     assert only(end).is_safe is safe
 
 
-def test_of_nothing_there_is_no_rate() -> None:
+def test_empty_sample_has_no_rate() -> None:
     figures = of_runs([])
     assert figures == Figures()
     assert [v for name, v in to_json(figures).items() if name.endswith("_rate")] == [None] * 4
@@ -192,22 +192,22 @@ def test_of_nothing_there_is_no_rate() -> None:
 @pytest.mark.parametrize(
     ("count", "p99"), [(1, 1), (99, 99), (100, 99), (101, 100), (200, 198), (201, 199)]
 )
-def test_p99_of_the_numbers_from_one_on_is_the_nearest_rank(count: int, p99: int) -> None:
+def test_p99_is_nearest_rank(count: int, p99: int) -> None:
     assert total_of([Execution(steps=n) for n in range(count, 0, -1)]).p99_steps == p99
 
 
-def test_a_run_without_its_first_event_is_an_execution_all_the_same() -> None:
+def test_run_without_first_event_is_an_execution() -> None:
     assert [one.steps for one in executions([*called(), DONE, *called() * 2, DONE])] == [1, 2]
 
 
-def test_an_execution_without_an_end_counts_as_open() -> None:
+def test_execution_without_end_counts_as_open() -> None:
     assert of_runs([[started()], [started(), DONE]]).outcomes == {"completed": 1, "open": 1}
 
 
 EVENTS = [started(max_tokens=1000), answered(900), *called("unknown_action"), *called(), DONE]
 
 
-def test_the_table_has_one_line_a_figure() -> None:
+def test_table_has_one_line_per_figure() -> None:
     figures = of_runs([EVENTS, [started(), failed(breaker="open", model="m"), HANDED]])
     assert to_text(figures).splitlines() == [
         "Executions                     2 (completed 1, handed_off 1)",
@@ -225,7 +225,7 @@ def test_the_table_has_one_line_a_figure() -> None:
     ]
 
 
-def test_alerts_are_told_one_a_line_with_what_to_look_at() -> None:
+def test_alerts_are_one_line_with_remedy() -> None:
     fired = alerts.fired(Figures(executions=8, looped=1, open_breakers=("m",)))
     lines = alerts.to_text(fired).splitlines()
     assert [line.partition(". ")[0] for line in lines] == [
@@ -237,7 +237,7 @@ def test_alerts_are_told_one_a_line_with_what_to_look_at() -> None:
     assert alerts.fired(Figures(), recovery_baseline=0.9) == ()
 
 
-def test_the_figures_are_json() -> None:
+def test_figures_are_json() -> None:
     plain = json.loads(json.dumps(to_json(of_runs([EVENTS]))))
     assert plain["outcomes"] == {"completed": 1}
     assert plain["rejections"] == {"unknown_action": 1}

@@ -117,7 +117,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
     return span.start_time / 1e9 - START.timestamp(), span.end_time / 1e9 - START.timestamp()
 
 
-def test_an_execution_is_a_span_with_one_below_it_for_each_answer_and_each_call() -> None:
+def test_execution_span_has_child_per_answer_and_call() -> None:
     spans = spans_of(BEGUN, ANSWER, ev.TextDelta(content=SECRET), RAN, RETRY, DONE)
     root, chat, code = (spans[name] for name in (ROOT, f"chat {MODEL}", "execute_tool code"))
     assert [seconds(span) for span in (root, chat, code)] == [(2, 12), (2, 4), (5, 8)]
@@ -155,7 +155,7 @@ def test_an_execution_is_a_span_with_one_below_it_for_each_answer_and_each_call(
     }
 
 
-def test_every_name_is_one_of_the_conventions_or_our_own_and_nothing_said_is_in_a_trace() -> None:
+def test_trace_uses_conventions_and_contains_no_text() -> None:
     known = {
         value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")
     } | {error_attributes.ERROR_TYPE}
@@ -178,7 +178,7 @@ def test_every_name_is_one_of_the_conventions_or_our_own_and_nothing_said_is_in_
         ("offline", "offline"),
     ],
 )
-def test_a_provider_has_the_conventions_name(model: str, provider: str) -> None:
+def test_provider_has_conventional_name(model: str, provider: str) -> None:
     spans = spans_of(BEGUN, ANSWER.model_copy(update={"model": model}), DONE)
     assert (spans[f"chat {model}"].attributes or {})["gen_ai.provider.name"] == provider
 
@@ -192,7 +192,7 @@ def test_a_provider_has_the_conventions_name(model: str, provider: str) -> None:
         (None, "error"),
     ],
 )
-def test_a_call_that_failed_says_by_which_name(result: dict[str, Any] | None, error: str) -> None:
+def test_failed_call_names_its_error(result: dict[str, Any] | None, error: str) -> None:
     span = spans_of(BEGUN, RAN.model_copy(update={"ok": False, "result": result}), DONE)[
         "execute_tool code"
     ]
@@ -214,7 +214,7 @@ def test_a_call_that_failed_says_by_which_name(result: dict[str, Any] | None, er
         (ev.RunCancelled(), "cancelled", None),
     ],
 )
-def test_a_trace_tells_how_the_execution_ended(
+def test_trace_tells_how_execution_ended(
     end: ev.AgentEvent, outcome: str, error: str | None
 ) -> None:
     root = spans_of(BEGUN, end)[ROOT]
@@ -232,7 +232,7 @@ class SetBack(ManualClock):
         return START - timedelta(seconds=10 * (self.reads - 1))
 
 
-def test_when_the_clock_is_set_back_no_span_ends_before_it_starts() -> None:
+def test_no_span_ends_before_it_starts() -> None:
     for span in spans_of(BEGUN, ANSWER, RAN, DONE, clock=SetBack()).values():
         begun, ended = seconds(span)
         assert 0 <= begun <= ended
@@ -244,7 +244,7 @@ async def look(at: str) -> str:
     return at
 
 
-async def test_a_real_run_is_one_trace_in_the_provider_of_the_process(
+async def test_real_run_is_one_trace(
     in_process: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
     who = observer()
@@ -271,7 +271,7 @@ async def test_a_real_run_is_one_trace_in_the_provider_of_the_process(
     assert len({span.context.trace_id for span in spans if span.context}) == 1
 
 
-def test_a_turn_inside_a_span_of_the_person_s_belongs_to_it(
+def test_turn_inside_users_span_is_its_child(
     in_process: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
     with in_process.get_tracer("theirs").start_as_current_span("analysis"):
@@ -285,7 +285,7 @@ def test_a_turn_inside_a_span_of_the_person_s_belongs_to_it(
 # -- where it is configured
 
 
-def test_what_is_not_configured_is_off_and_not_even_imported() -> None:
+def test_unconfigured_tracing_is_not_imported() -> None:
     program = (
         "import sys\n"
         "from parsimony_kernel.core.clock import SYSTEM_CLOCK\n"
@@ -299,7 +299,7 @@ def test_what_is_not_configured_is_off_and_not_even_imported() -> None:
     assert ran.stdout == "False\n"
 
 
-def test_a_provider_that_is_set_later_is_used_from_then_on(
+def test_later_provider_is_used_from_then_on(
     monkeypatch: pytest.MonkeyPatch, exporter: InMemorySpanExporter
 ) -> None:
     assert observer() is None
@@ -338,7 +338,7 @@ def with_tracer_of(provider: TracerProvider) -> Observer:
     return Observer(provider.get_tracer("test"), ManualClock(), provider_of)
 
 
-def test_a_processor_that_raises_is_said_once_and_breaks_nothing(
+def test_raising_processor_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     provider = TracerProvider()
@@ -349,17 +349,17 @@ def test_a_processor_that_raises_is_said_once_and_breaks_nothing(
     assert said == ["A trace was lost: RuntimeError: full"]
 
 
-def test_an_exporter_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_raising_exporter_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
     a_turn(with_tracer_of(provider_with(Refusing())))
     assert "gone" in caplog.text
 
 
-def test_a_provider_that_raises_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raising_provider_turns_tracing_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", object())
     assert observer() is None
 
 
-def test_an_exporter_that_hangs_does_not_hold_the_turn() -> None:
+def test_hanging_exporter_does_not_hold_turn() -> None:
     hanging = Hanging()
     a_turn(with_tracer_of(provider_with(hanging)))
     assert not hanging.exported.is_set()

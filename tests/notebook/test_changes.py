@@ -96,7 +96,7 @@ def shot(desk: Desk) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("code", TURNS.values(), ids=TURNS.keys())
-async def test_undo_and_redo_go_back_and_forth_exactly(desk: Desk, code: str) -> None:
+async def test_undo_and_redo_are_exact_inverses(desk: Desk, code: str) -> None:
     await desk.mine(SETTING)
     before = shot(desk)
     objects = {name: id(value) for name, value in desk.executor.variables().items()}
@@ -111,7 +111,7 @@ async def test_undo_and_redo_go_back_and_forth_exactly(desk: Desk, code: str) ->
         assert shot(desk) == after
 
 
-async def test_a_redo_leaves_what_was_bound_or_changed_since_and_does_the_rest(desk: Desk) -> None:
+async def test_redo_keeps_later_changes(desk: Desk) -> None:
     await desk.mine("a = 1; b = [1]; c = [1]")
     await desk.turn("t", "a = 2; b.append(2); c.append(2); d = 5")
     desk.undo("t")
@@ -123,7 +123,7 @@ async def test_a_redo_leaves_what_was_bound_or_changed_since_and_does_the_rest(d
     assert desk.redo("t") == PutBack(restored=("a", "c"))
 
 
-async def test_what_cannot_be_done_is_an_error_and_changes_nothing(desk: Desk) -> None:
+async def test_impossible_undo_is_an_error_and_changes_nothing(desk: Desk) -> None:
     await desk.turn("t", "a = 1")
     for refused in (lambda: desk.redo("t"), lambda: desk.undo("u"), lambda: desk.redo("u")):
         with pytest.raises(KeyError):
@@ -140,7 +140,7 @@ async def test_what_cannot_be_done_is_an_error_and_changes_nothing(desk: Desk) -
     assert not desk.changes.undone
 
 
-async def test_two_turns_are_undone_and_redone_in_their_order(desk: Desk) -> None:
+async def test_two_turns_undo_and_redo_in_order(desk: Desk) -> None:
     await desk.turn("one", "a = [1]")
     await desk.turn("two", "a.append(2); b = a")
     desk.undo("two")
@@ -158,7 +158,7 @@ ALIASES = ("d2 = df", "frames = {'a': df}", "def show(): return df", "d2 = df; d
 
 
 @pytest.mark.parametrize("alias", ALIASES)
-async def test_a_persons_alias_does_not_stop_an_undo(desk: Desk, alias: str) -> None:
+async def test_users_alias_does_not_block_undo(desk: Desk, alias: str) -> None:
     await desk.mine("df = pd.DataFrame({'x': [1]})")
     await desk.turn("t", "df['x'] = df.x * 2")
     await desk.mine(alias)
@@ -173,7 +173,7 @@ async def test_a_persons_alias_does_not_stop_an_undo(desk: Desk, alias: str) -> 
         assert held["x"].tolist() == [2]
 
 
-async def test_new_objects_that_hold_each_other_are_left_together(desk: Desk) -> None:
+async def test_new_objects_holding_each_other_stay_together(desk: Desk) -> None:
     await desk.mine("import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt")
     await desk.turn("t", "fig, ax = plt.subplots(); other = 1")
     await desk.mine("ax.plot([1, 2])")
@@ -197,9 +197,7 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize(("agents", "mine"), OPAQUE.values(), ids=OPAQUE.keys())
-async def test_what_is_new_and_opaque_and_was_used_since_is_not_removed(
-    desk: Desk, agents: str, mine: str
-) -> None:
+async def test_used_new_opaque_object_is_kept(desk: Desk, agents: str, mine: str) -> None:
     await desk.turn("t", f"{agents}\nother = 1")
     await desk.mine(mine)
     back = desk.undo("t")
@@ -229,7 +227,7 @@ class Shown:
         return put_back_words(*done, is_redo=is_redo).splitlines()
 
 
-async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk) -> None:
+async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     shown = Shown(desk)
     await desk.mine("x = 1")
     await desk.turn("1", "x = x + 1")
@@ -255,13 +253,13 @@ async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk)
     assert desk["x"] == 20
 
 
-async def test_what_is_new_and_opaque_is_removed_where_nobody_used_it(desk: Desk) -> None:
+async def test_unused_new_opaque_object_is_removed(desk: Desk) -> None:
     await desk.turn("t", "import io\nmade = io.StringIO()\nmade.write('agent')", "made.seek(0)")
     await desk.mine("other = 1")
     assert desk.undo("t") == PutBack(removed=("made",))
 
 
-async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
+async def test_turns_imports_stay_silently(desk: Desk) -> None:
     await desk.turn("t", "import json as j\nfrom collections import OrderedDict\nx = j.dumps(1)")
     assert [each.name for each in desk.changes.diff("t").bindings] == ["x"]
     assert desk.undo("t") == PutBack(removed=("x",))
@@ -270,7 +268,7 @@ async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
     assert "u" not in desk.changes.runs
 
 
-async def test_the_versions_go_back_and_forth_and_none_is_given_twice(desk: Desk) -> None:
+async def test_versions_stay_unique_across_undo_and_redo(desk: Desk) -> None:
     ledger = desk.executor.origin_ledger
     await desk.mine("a = [1]")
     await desk.turn("t", "a.append(2)", "a = [3]; b = a")
@@ -285,7 +283,7 @@ async def test_the_versions_go_back_and_forth_and_none_is_given_twice(desk: Desk
     assert ledger.version("a") == newest + 1
 
 
-async def test_the_oldest_turns_are_forgotten_and_the_newest_never(
+async def test_oldest_turns_are_forgotten_first(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MOST_TURNS", 2)
@@ -310,9 +308,7 @@ async def test_the_oldest_turns_are_forgotten_and_the_newest_never(
         ("df[:] = 1.0", 32_000),
     ],
 )
-async def test_what_a_turn_keeps_is_what_nothing_else_does(
-    desk: Desk, code: str, kept: int
-) -> None:
+async def test_turn_keeps_only_its_own_memory(desk: Desk, code: str, kept: int) -> None:
     await desk.mine("import numpy as np\ndf = pd.DataFrame(np.zeros((1000, 4)))")
     await desk.turn("t", code)
     size = desk.changes.size("t")

@@ -116,7 +116,7 @@ def ran(code: str, *, ok: bool = True) -> ToolEvent:
         ("done", [], None),
     ],
 )
-def test_a_turn_that_is_done_is_told_with_the_code_that_worked(
+def test_finished_turn_is_recalled_with_working_code(
     status: str, codes: list[tuple[str, bool]], kept: str | None
 ) -> None:
     events: list[AgentEvent] = [ran(code, ok=ok) for code, ok in codes]
@@ -126,7 +126,7 @@ def test_a_turn_that_is_done_is_told_with_the_code_that_worked(
 
 
 @pytest.mark.parametrize("status", ["suspended", "handed_off", "stopped", "cancelled"])
-def test_a_turn_that_is_not_done_is_told_in_one_clause_that_says_so(status: str) -> None:
+def test_unfinished_turn_is_recalled_in_one_clause(status: str) -> None:
     ((_, answer),) = told([row(1, status, summary="because\nof " + "x" * 5_000)])
     assert answer.startswith("Not done")
     assert "because of x" in answer
@@ -135,7 +135,7 @@ def test_a_turn_that_is_not_done_is_told_in_one_clause_that_says_so(status: str)
     assert told([row(1, status, summary="")])[0][1].endswith(".")
 
 
-def test_a_turn_that_is_not_done_tells_what_its_tools_did_all_the_same() -> None:
+def test_unfinished_turn_recalls_its_effects() -> None:
     events: list[AgentEvent] = [
         ToolEvent(
             tool_name=name,
@@ -156,7 +156,7 @@ def test_a_turn_that_is_not_done_tells_what_its_tools_did_all_the_same() -> None
     )
 
 
-def test_a_cell_that_is_run_again_after_its_kernel_died_is_told_what_it_did_then() -> None:
+def test_rerun_cell_recalls_what_it_did_before_kernel_died() -> None:
     did = ToolEvent(
         tool_name="record", tool_call_id="record", arguments={"n": 1}, completed=True, ok=True
     )
@@ -168,16 +168,16 @@ def test_a_cell_that_is_run_again_after_its_kernel_died_is_told_what_it_did_then
 
 
 @pytest.mark.parametrize("status", ["running", "replaced", "forgotten"])
-def test_a_turn_that_runs_or_is_gone_is_not_told(status: str) -> None:
+def test_running_or_removed_turn_is_not_recalled(status: str) -> None:
     assert [request for request, _ in told([row(1), row(2, status)])] == [told([row(1)])[0][0]]
 
 
-def test_the_turns_of_the_cell_itself_and_purged_ones_are_not_told() -> None:
+def test_cells_own_and_purged_turns_are_not_recalled() -> None:
     purged = replace(row(2), request="", summary="")
     assert told([row(1), purged, row(3)], cell_key="cell 1") == told([row(3)])
 
 
-def test_long_words_are_cut_and_the_request_keeps_its_form() -> None:
+def test_long_text_is_cut_and_request_keeps_its_form() -> None:
     long = row(1, request="a" * 300_000, summary="b" * 50_000)
     ((request, answer),) = told([long])
     assert len(request) < memory.REQUEST_CHARS + 30
@@ -187,7 +187,7 @@ def test_long_words_are_cut_and_the_request_keeps_its_form() -> None:
     assert answer.endswith(" …")
 
 
-def test_of_more_than_there_is_room_for_the_newest_are_told(
+def test_newest_turns_are_recalled_when_space_is_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
@@ -213,15 +213,13 @@ ENDED = RunCompleted(summary="summary 1")
         ([ENDED, BACK, RunStarted(run_id="r1", request="", model="", reply="yes"), ENDED], False),
     ],
 )
-def test_a_turn_that_was_taken_back_is_told_so_until_it_is_done_again(
-    events: list[AgentEvent], is_back: bool
-) -> None:
+def test_undone_turn_is_recalled_as_undone(events: list[AgentEvent], is_back: bool) -> None:
     ((_, answer),) = told([row(1)], {"r1": events})
     assert answer.startswith("Undone by the person since") is is_back
     assert (answer == "summary 1") is not is_back
 
 
-async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
+async def test_next_turn_knows_of_undo(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, DONE)
     await turn(session, "a")
     session.past.undo()
@@ -245,7 +243,7 @@ async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
     ids=["a frame", "a frame bound anew", "a list", "a dict"],
 )
 @pytest.mark.parametrize("place", ["private", "notebook"])
-async def test_a_change_is_there_once_however_often_its_cell_runs(
+async def test_rerun_cell_applies_its_change_once(
     scripted: Start, shell: Any, given: str, code: str, place: str
 ) -> None:
     executor = NotebookExecutor(shell) if place == "notebook" else None
@@ -259,7 +257,7 @@ async def test_a_change_is_there_once_however_often_its_cell_runs(
         assert str(value(session, "it")) == str(once["it"])
 
 
-async def test_what_the_cell_bound_before_is_gone_unless_it_is_bound_again(
+async def test_earlier_bindings_of_cell_are_removed(
     scripted: Start,
 ) -> None:
     session = scripted(run("x = 1; y = x"), DONE, run("x = 2"), DONE)
@@ -273,7 +271,7 @@ async def test_what_the_cell_bound_before_is_gone_unless_it_is_bound_again(
     assert session.events(first.run_id)[-1] == TurnTakenBack(restored=("y",), removed=("x",))
 
 
-async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
+async def test_later_bindings_and_changes_stay(scripted: Start) -> None:
     session = scripted(run("x = [1]; y = [1]; z = 1"), DONE, run("w = 1"), DONE)
     await turn(session, "a")
     await mine(session, "x.append('mine'); y = 'mine'")
@@ -284,9 +282,7 @@ async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
 
 
 @pytest.mark.parametrize("end", [UNABLE, ASK], ids=["handed off", "asks"])
-async def test_what_was_replaced_can_be_done_again_while_the_new_turn_is_not_done(
-    scripted: Start, end: Any
-) -> None:
+async def test_replaced_turn_is_redoable_until_new_one_finishes(scripted: Start, end: Any) -> None:
     session = scripted(run("x = 1; y = 1"), DONE, run("y = 2"), end)
     await turn(session, "a")
     await turn(session, "a")
@@ -296,7 +292,7 @@ async def test_what_was_replaced_can_be_done_again_while_the_new_turn_is_not_don
     assert (value(session, "x"), value(session, "y")) == (1, 1)
 
 
-async def test_what_a_turn_that_is_done_has_replaced_is_not_done_again(scripted: Start) -> None:
+async def test_replaced_turn_is_not_redoable_after_success(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, run("y = 2"), DONE)
     await turn(session, "a")
     await turn(session, "a")
@@ -307,7 +303,7 @@ async def test_what_a_turn_that_is_done_has_replaced_is_not_done_again(scripted:
     assert names(session) == {"y"}
 
 
-async def test_a_turn_that_waits_is_taken_back_when_its_cell_runs_again(scripted: Start) -> None:
+async def test_waiting_turn_is_undone_when_cell_reruns(scripted: Start) -> None:
     session = scripted(run("x = [1]"), ASK, run("x.append(2)"), ASK, run("y = 1"), DONE)
     await turn(session, "a")
     await gather(session.resume("1"))
@@ -316,7 +312,7 @@ async def test_a_turn_that_waits_is_taken_back_when_its_cell_runs_again(scripted
     assert session.pending() == ()
 
 
-async def test_of_two_turns_that_it_replaces_the_newer_is_taken_back_first(
+async def test_newer_of_two_replaced_turns_is_undone_first(
     scripted: Start,
 ) -> None:
     session = scripted(run("x.append(1)"), DONE, run("x.append(2)"), UNABLE, run("x.append(3)"))
@@ -330,7 +326,7 @@ async def test_of_two_turns_that_it_replaces_the_newer_is_taken_back_first(
     await stopped.aclose()
 
 
-async def test_a_turn_that_cannot_begin_takes_nothing_back(scripted: Start, tmp_path: Path) -> None:
+async def test_turn_that_cannot_start_undoes_nothing(scripted: Start, tmp_path: Path) -> None:
     session = scripted(run("x = 1"), DONE)
     await turn(session, "a")
     with closing(sqlite3.connect(tmp_path / ".ockham" / "journal.sqlite")) as journal, journal:
@@ -345,7 +341,7 @@ async def test_a_turn_that_cannot_begin_takes_nothing_back(scripted: Start, tmp_
     assert names(session) == {"x"}
 
 
-async def test_a_turn_that_fails_before_it_runs_is_cancelled_and_can_be_gone_back_from(
+async def test_turn_failing_before_start_is_cancelled_and_undoable(
     scripted: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = scripted(run("x = 1"), DONE)
@@ -379,7 +375,7 @@ SALES = "import pandas as pd\nsales = pd.DataFrame({'n': [1, 2]})"
 OTHER = "import pandas as pd\nother = pd.DataFrame({'n': [7]})"
 
 
-async def test_what_a_replaced_turn_published_is_told_and_listed_no_more_and_stays_on_disk(
+async def test_replaced_turns_artifact_is_unlisted_and_stays_on_disk(
     scripted: Start, tmp_path: Path
 ) -> None:
     session = scripted(
@@ -394,7 +390,7 @@ async def test_what_a_replaced_turn_published_is_told_and_listed_no_more_and_sta
     assert (tmp_path / first.path).is_file()
 
 
-async def test_a_snapshot_that_the_cell_publishes_again_is_listed(scripted: Start) -> None:
+async def test_republished_snapshot_is_listed(scripted: Start) -> None:
     session = scripted(*[run(SALES), publish("sales", "Sales"), DONE] * 2)
     await turn(session, "a")
     before = session.artifacts()
@@ -402,7 +398,7 @@ async def test_a_snapshot_that_the_cell_publishes_again_is_listed(scripted: Star
     assert session.artifacts() == before
 
 
-async def test_what_a_living_turn_published_is_listed_again_once_a_newer_snapshot_is_gone(
+async def test_living_turns_snapshot_is_listed_again(
     scripted: Start,
 ) -> None:
     more = "sales = pd.DataFrame({'n': [1, 2, 3]})"
@@ -423,7 +419,7 @@ async def test_what_a_living_turn_published_is_listed_again_once_a_newer_snapsho
 # -- forgetting
 
 
-async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None:
+async def test_forgotten_turn_is_not_recalled(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "count the kittiwakes")
     session.forget(session.turns()[0].run_id)
@@ -432,7 +428,7 @@ async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
 
 
-async def test_its_question_can_be_answered_no_more(scripted: Start) -> None:
+async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
     session = scripted(ASK)
     await turn(session, "a")
     (waiting,) = session.pending()
@@ -443,7 +439,7 @@ async def test_its_question_can_be_answered_no_more(scripted: Start) -> None:
     assert not session._journal.claim(waiting.record.nonce, "me", 60.0)
 
 
-async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted: Start) -> None:
+async def test_forgetting_is_recorded_and_erases_nothing(scripted: Start) -> None:
     session = scripted(DONE)
     await turn(session, "a", "count the kittiwakes")
     (only,) = session.turns()
@@ -454,7 +450,7 @@ async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted:
     assert session.verify()[0] is None
 
 
-async def test_what_cannot_be_forgotten_is_refused_in_one_sentence(scripted: Start) -> None:
+async def test_unforgettable_turn_is_one_sentence(scripted: Start) -> None:
     session = scripted(DONE, run("x = 1"))
     await turn(session, "a")
     (first,) = session.turns()
@@ -485,7 +481,7 @@ def begun(journal: SqliteJournal, run_id: str, notebook: str, status: str = "don
         journal.end_turn(run_id, status)
 
 
-def test_a_forgotten_turn_is_purged_like_any_other(journal: SqliteJournal) -> None:
+def test_forgotten_turn_is_purged_normally(journal: SqliteJournal) -> None:
     begun(journal, "kittiwake", "n.ipynb", "suspended")
     assert journal.forget("other.ipynb", {"kittiwake"}) == ()
     assert journal.forget("n.ipynb", {"kittiwake"})
@@ -496,7 +492,7 @@ def test_a_forgotten_turn_is_purged_like_any_other(journal: SqliteJournal) -> No
     assert journal.verify() is None
 
 
-async def test_a_reset_forgets_all_takes_the_tools_away_and_has_the_first_model_again(
+async def test_reset_forgets_turns_tools_and_model(
     scripted: Start,
 ) -> None:
     session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
@@ -516,7 +512,7 @@ async def test_a_reset_forgets_all_takes_the_tools_away_and_has_the_first_model_
     assert session.reset() == 0
 
 
-def test_a_turn_whose_events_cannot_be_read_is_told_by_its_row() -> None:
+def test_unreadable_turn_is_recalled_by_its_row() -> None:
     def damaged(_run_id: str) -> Sequence[AgentEvent]:
         raise JournalError("An entry is damaged.")
 

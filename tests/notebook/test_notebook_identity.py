@@ -83,9 +83,7 @@ def rows(journal: SqliteJournal, notebook: str) -> list[tuple[int, str, str]]:
 # -- moved
 
 
-def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_renamed_notebook_keeps_turns_and_questions(journal: SqliteJournal, tmp_path: Path) -> None:
     old = write(tmp_path / "old.ipynb", {"c1": "%%agent\none", "c2": "%%agent\ntwo"})
     ran(journal, "old.ipynb", ["c1"])
     asks(journal, "old.ipynb", "c2")
@@ -101,9 +99,7 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
     assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
 
 
-def test_a_notebook_that_is_moved_back_has_its_history_again(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_notebook_moved_back_has_its_history(journal: SqliteJournal, tmp_path: Path) -> None:
     ran(journal, "a.ipynb", ["c1"])
     b = write(tmp_path / "b.ipynb", {"c1": "x"})
     assert "'a.ipynb'" in adopt(journal, tmp_path, b)
@@ -112,7 +108,7 @@ def test_a_notebook_that_is_moved_back_has_its_history_again(
     assert rows(journal, "a.ipynb") == [(1, "c1", "done")]
 
 
-def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
+def test_live_kernel_keeps_old_name_until_restart(
     journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = write(tmp_path / "new.ipynb", {"c1": "x"})
@@ -126,7 +122,7 @@ def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
 # -- copied
 
 
-def test_a_copy_begins_its_own_history(journal: SqliteJournal, tmp_path: Path) -> None:
+def test_copy_starts_its_own_history(journal: SqliteJournal, tmp_path: Path) -> None:
     write(tmp_path / "a.ipynb", {"c1": "x", "c2": "y"})
     ran(journal, "a.ipynb", ["c1"])
     asks(journal, "a.ipynb", "c2")
@@ -142,7 +138,7 @@ def test_a_copy_begins_its_own_history(journal: SqliteJournal, tmp_path: Path) -
     assert adopt(journal, tmp_path, copy) == ""
 
 
-def test_a_notebook_with_less_than_half_of_the_cells_is_another_one(
+def test_notebook_sharing_under_half_its_cells_is_new(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:
     ran(journal, "a.ipynb", ["c1", "c2", "c3"])
@@ -150,7 +146,7 @@ def test_a_notebook_with_less_than_half_of_the_cells_is_another_one(
     assert recognise(journal, tmp_path, new) == Recognised()
 
 
-def test_of_two_that_it_may_be_none_is_taken_and_both_are_said(
+def test_ambiguous_origin_is_reported_and_none_taken(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:
     ran(journal, "a.ipynb", ["c1"])
@@ -165,9 +161,7 @@ def test_of_two_that_it_may_be_none_is_taken_and_both_are_said(
 # -- the same
 
 
-def test_a_name_that_is_known_is_the_same_notebook_whatever_its_cells_are(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_known_name_is_same_notebook(journal: SqliteJournal, tmp_path: Path) -> None:
     ran(journal, "a.ipynb", ["c1"])
     ran(journal, "gone.ipynb", ["c2"])
     kept = write(tmp_path / "a.ipynb", {"c2": "x"})
@@ -185,7 +179,7 @@ def renamed(journal: SqliteJournal, tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("renamed")
 @pytest.mark.parametrize("first", ["analysis.ipynb", "Untitled.ipynb"])
-def test_a_new_notebook_under_the_name_of_one_that_was_renamed_begins_anew(
+def test_new_notebook_under_old_name_starts_fresh(
     journal: SqliteJournal, tmp_path: Path, first: str
 ) -> None:
     said = adopt(journal, tmp_path, tmp_path / first)
@@ -200,9 +194,7 @@ def test_a_new_notebook_under_the_name_of_one_that_was_renamed_begins_anew(
     assert rows(journal, "analysis.ipynb") == [(1, "c1", "done")]
 
 
-def test_of_two_that_may_have_left_none_is_taken_for_it(
-    journal: SqliteJournal, tmp_path: Path, renamed: Path
-) -> None:
+def test_ambiguous_move_takes_none(journal: SqliteJournal, tmp_path: Path, renamed: Path) -> None:
     shutil.copy(tmp_path / "analysis.ipynb", tmp_path / "second.ipynb")
     (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "gone.ipynb")
     assert recognise(journal, tmp_path, renamed) == Recognised()
@@ -222,7 +214,7 @@ def test_of_two_that_may_have_left_none_is_taken_for_it(
         b'{"cells": [{"cell_type": "code", "id": "c1", "source": "x"}',
     ],
 )
-def test_a_file_that_is_no_notebook_is_nobodys(
+def test_non_notebook_file_matches_nothing(
     journal: SqliteJournal, tmp_path: Path, content: bytes
 ) -> None:
     ran(journal, "a.ipynb", ["c1"])
@@ -232,7 +224,7 @@ def test_a_file_that_is_no_notebook_is_nobodys(
     assert journal.notebook_names() == ("a.ipynb",)
 
 
-def test_a_large_file_a_folder_and_a_path_of_another_machine_are_not_read(
+def test_large_file_folder_and_foreign_path_are_not_read(
     journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran(journal, "a.ipynb", ["c1"])
@@ -248,7 +240,7 @@ def test_a_large_file_a_folder_and_a_path_of_another_machine_are_not_read(
 # -- without a name
 
 
-def test_without_a_name_the_history_is_that_of_one_process(journal: SqliteJournal) -> None:
+def test_unnamed_history_belongs_to_its_process(journal: SqliteJournal) -> None:
     first, second = history_name("untitled", "0123abcd"), history_name("untitled", "4567abcd")
     ran(journal, first, ["c1"])
     assert journal.turns(second) == ()
@@ -259,11 +251,11 @@ def test_without_a_name_the_history_is_that_of_one_process(journal: SqliteJourna
 
 
 @pytest.mark.parametrize("name", ["a.ipynb", "untitled.ipynb", "sub/a.ipynb", "a#01234567", ""])
-def test_a_notebook_with_a_name_has_its_history_under_it(name: str) -> None:
+def test_named_history_belongs_to_its_notebook(name: str) -> None:
     assert history_name(name) == name == plain_name(name)
 
 
-def test_a_name_is_the_path_in_the_workspace_or_the_whole_path(tmp_path: Path) -> None:
+def test_name_is_path_in_workspace_or_full_path(tmp_path: Path) -> None:
     workspace = tmp_path / "work"
     assert name_in(workspace, workspace / "sub" / "a.ipynb") == "sub/a.ipynb"
     assert name_in(workspace, tmp_path / "a.ipynb") == (tmp_path / "a.ipynb").resolve().as_posix()

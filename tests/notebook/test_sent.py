@@ -52,7 +52,7 @@ def listed(request: ModelRequest) -> ModelRequest:
 # -- to the letter
 
 
-async def test_every_request_is_read_back_as_the_model_got_it(start: Start) -> None:
+async def test_every_request_reads_back_as_sent(start: Start) -> None:
     model = ScriptedModel([call("run_code", code="1/0"), call("run_code", code="2"), ASK, DONE])
     session = start(model=model)
     begun = await turn(session)
@@ -64,7 +64,7 @@ async def test_every_request_is_read_back_as_the_model_got_it(start: Start) -> N
     assert all(each.at.startswith("20") for each in sent)
 
 
-async def test_tools_take_at_most_6_kb_and_stay_the_same_within_a_turn(start: Start) -> None:
+async def test_tools_take_at_most_6_kb_and_stay_stable(start: Start) -> None:
     report = call("return_report", title="Steps", body="One.")
     model = ScriptedModel([report, call("run_code", code="1"), DONE, DONE])
     session = start(model=model)
@@ -77,7 +77,7 @@ async def test_tools_take_at_most_6_kb_and_stay_the_same_within_a_turn(start: St
     assert {"read_artifact", "refresh"} <= {each["function"]["name"] for each in later}
 
 
-async def test_it_is_on_record_before_the_model_is_asked(start: Start, tmp_path: Path) -> None:
+async def test_request_is_recorded_before_sending(start: Start, tmp_path: Path) -> None:
     place = tmp_path / ".ockham" / "journal.sqlite"
     seen: list[int] = []
 
@@ -90,7 +90,7 @@ async def test_it_is_on_record_before_the_model_is_asked(start: Start, tmp_path:
     assert seen == [1]
 
 
-async def test_what_cannot_be_put_on_record_is_not_sent(start: Start) -> None:
+async def test_unrecordable_request_is_not_sent(start: Start) -> None:
     session = start(DONE)
     model = session._model
     assert isinstance(model, ScriptedModel)
@@ -109,7 +109,7 @@ class Paid(ScriptedModel):
         return 0.125
 
 
-async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
+async def test_price_is_recorded_with_model(start: Start) -> None:
     session = start()
     paid, free = noting((Paid([]), ScriptedModel([])), session._journal, "r1")
     assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
 # -- what a notebook says first
 
 
-async def test_the_first_turn_that_asks_a_model_says_what_leaves(start: Start) -> None:
+async def test_first_model_turn_says_what_leaves(start: Start) -> None:
     session = start(DONE, DONE)
     first, second = await turn(session, "one"), await turn(session, "two")
     assert "are sent to scripted, with " in first.notice
@@ -138,22 +138,18 @@ async def test_the_first_turn_that_asks_a_model_says_what_leaves(start: Start) -
         (Share.none, "nothing of its data"),
     ],
 )
-async def test_the_notice_is_of_the_share_mode_at_hand(
-    start: Start, share: Share, words: str
-) -> None:
+async def test_notice_follows_share_mode(start: Start, share: Share, words: str) -> None:
     begun = await turn(start(DONE), share=share)
     assert words in begun.notice
     assert f"--share {share.value}" in begun.notice
 
 
-async def test_it_is_said_once_for_a_notebook_whatever_kernel_runs_it(start: Start) -> None:
+async def test_notice_appears_once_per_notebook(start: Start) -> None:
     await turn(start(DONE))
     assert (await turn(start(DONE), "again")).notice == ""
 
 
-async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
-    start: Start, tmp_path: Path
-) -> None:
+async def test_replay_does_not_use_up_notice(start: Start, tmp_path: Path) -> None:
     session = start(DONE)
     recorded = await turn(session, cassette=CassetteMode.record)
     assert "are sent to scripted, with " in recorded.notice

@@ -99,7 +99,7 @@ def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
         (Share.schema, "sum the sales", False),
     ],
 )
-def test_first_rows_are_told_in_full_and_of_what_is_named(
+def test_first_rows_are_shared_in_full_mode_and_when_named(
     start: Start, share: Share, request_: str, told: bool
 ) -> None:
     request = start().preview(request_, options=TurnOptions(share=share))
@@ -122,7 +122,7 @@ DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region',
         (Share.none, True, 0),
     ],
 )
-async def test_charts_are_shown_in_full_or_where_that_is_set(
+async def test_charts_are_shared_in_full_mode_or_when_set(
     start: Start, share: Share, figures: bool, shown: int
 ) -> None:
     session = start(DRAW, DONE)
@@ -135,7 +135,7 @@ async def test_charts_are_shown_in_full_or_where_that_is_set(
     assert begun.share_figures is figures
 
 
-def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
+def test_schema_is_names_types_and_shapes(start: Start) -> None:
     told = preview(start(), share=Share.schema)
     assert told["variables"] == [
         {
@@ -150,7 +150,7 @@ def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
     assert "--share schema" in told["kept_back"]
 
 
-def test_of_nothing_only_that_it_is_kept_is_told(start: Start) -> None:
+def test_withheld_value_is_replaced_by_a_note(start: Start) -> None:
     told = preview(start(), share=Share.none)
     assert "--share none" in told.pop("kept_back")
     assert not any(told.values())
@@ -166,7 +166,7 @@ def test_of_nothing_only_that_it_is_kept_is_told(start: Start) -> None:
         ("'north'", ""),
     ],
 )
-def test_a_dtype_lists_no_values(dtype: str, told: str) -> None:
+def test_dtype_lists_no_values(dtype: str, told: str) -> None:
     shape = shape_of({"type": "dataframe", "columns": [{"name": "a", "dtype": dtype}]})
     assert shape["columns"] == [{"name": "a", "dtype": told}]
 
@@ -185,9 +185,7 @@ def test_a_dtype_lists_no_values(dtype: str, told: str) -> None:
         (("0", "1"), False),
     ],
 )
-def test_names_that_are_the_first_record_of_a_file_are_kept(
-    names: tuple[str, ...], is_one: bool
-) -> None:
+def test_header_made_of_first_record_is_withheld(names: tuple[str, ...], is_one: bool) -> None:
     columns = [{"name": name, "dtype": "int64"} for name in names]
     told = shape_of({"type": "dataframe", "columns": columns}, "")["columns"]
     assert [each["name"] == KEPT_NAME for each in told] == [is_one] * len(names)
@@ -200,14 +198,14 @@ ROW = {"type": "dataframe", "columns": [{"name": "index", "index": True}, {"name
     ("code", "told"),
     [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")],
 )
-def test_the_label_of_a_row_is_told_where_the_code_says_it(code: str | None, told: str) -> None:
+def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) -> None:
     assert shape_of(ROW, code)["columns"][1]["name"] == told
 
 
 # -- what is told of steps
 
 
-async def test_a_step_says_what_it_keeps(start: Start) -> None:
+async def test_step_says_what_it_withholds(start: Start) -> None:
     session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
     options = TurnOptions(share=Share.schema)
     await gather(session.turn("sum it", cell_key="a", options=options))
@@ -217,7 +215,7 @@ async def test_a_step_says_what_it_keeps(start: Start) -> None:
     assert "the person sees them" in note
 
 
-async def test_a_number_that_was_kept_is_marked_where_it_is_claimed(start: Start) -> None:
+async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     session = start(
         run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
@@ -229,7 +227,7 @@ async def test_a_number_that_was_kept_is_marked_where_it_is_claimed(start: Start
     assert ends[-1].result["not_found"] == ["19.25"]
 
 
-async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Start) -> None:
+async def test_none_mode_shares_success_only(start: Start) -> None:
     session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
     options = TurnOptions(share=Share.none)
     await gather(session.turn("sum it", cell_key="a", options=options))
@@ -239,7 +237,7 @@ async def test_what_nothing_is_shared_of_is_only_whether_it_succeeded(start: Sta
     assert "ZeroDivisionError at line 1: 1/0" in answers[2]
 
 
-async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Start) -> None:
+async def test_approval_shows_whole_step(start: Start) -> None:
     session = start(run("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
     session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
@@ -255,7 +253,7 @@ async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Star
     assert "qvxzkjhgfd" not in json.dumps(list(asked_of(session)[-1].messages))
 
 
-async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
+async def test_turn_keeps_its_share_mode(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
     options = TurnOptions(share=Share.schema)
     await gather(session.turn("look", cell_key="a", options=options))
@@ -269,7 +267,7 @@ async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
     assert "sales" in changes
 
 
-async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path: Path) -> None:
+async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(
         "states: [a, b]\nstart: a\nfinal: [b]\nedges:\n"
         "  - {action: plan, from: a, to: a, guard: ready}\n"
@@ -324,7 +322,7 @@ def add(session: NotebookSession) -> None:
     session.tools.add("pick")
 
 
-async def test_a_tool_is_told_without_its_defaults_and_answers_to_the_person(start: Start) -> None:
+async def test_tool_is_shared_without_defaults(start: Start) -> None:
     session = start(call("pick"), DONE)
     add(session)
     options = TurnOptions(share=Share.schema)
@@ -337,7 +335,7 @@ async def test_a_tool_is_told_without_its_defaults_and_answers_to_the_person(sta
     assert any("north was picked" in event.model_dump_json() for event in events)
 
 
-def test_a_tool_of_the_person_is_not_offered_where_nothing_is_shared(start: Start) -> None:
+def test_users_tool_is_not_offered_in_none_mode(start: Start) -> None:
     session = start()
     add(session)
     request = session.preview("pick one", options=TurnOptions(share=Share.none))
@@ -367,7 +365,7 @@ class Listening:
         return FailureType.UNKNOWN
 
 
-async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> None:
+async def test_model_classifier_sees_no_more_than_model() -> None:
     classifier = Listening()
     model = ScriptedModel([run("raise OSError('qv' + 'xz')"), DONE])
     agent = Agent(model, classifier=classifier, hooks=Keeping(), suspension_secret="s")
@@ -388,7 +386,7 @@ async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> N
         ("secret", "raise type(v, (Exception,), {})", "Exception"),
     ],
 )
-def test_a_class_that_is_named_after_a_value_is_not_told(name: str, code: str, told: str) -> None:
+def test_class_named_after_value_is_withheld(name: str, code: str, told: str) -> None:
     assert kind_of(name, code) == told
 
 
@@ -400,5 +398,5 @@ SHAPES: Sequence[dict[str, Any]] = (
 
 
 @pytest.mark.parametrize("summary", SHAPES)
-def test_what_nobody_knows_to_be_free_of_values_is_kept(summary: dict[str, Any]) -> None:
+def test_unknown_content_is_withheld(summary: dict[str, Any]) -> None:
     assert "secret" not in json.dumps(shape_of(summary))

@@ -224,7 +224,7 @@ FEW = settings(
 @pytest.mark.parametrize("share", [Share.schema, Share.none])
 @FEW
 @given(canaries=CANARIES)
-async def test_no_value_reaches_the_model(share: Share, canaries: Canaries) -> None:
+async def test_no_value_reaches_model(share: Share, canaries: Canaries) -> None:
     sent, _ = await all_the_ways(canaries, share)
     assert canaries.found_in(sent) == []
 
@@ -232,25 +232,25 @@ async def test_no_value_reaches_the_model(share: Share, canaries: Canaries) -> N
 CANARY = Canaries("qvxzkjhgfd", 7_345_678_901)
 
 
-async def test_nothing_of_the_notebook_is_named_where_nothing_is_shared() -> None:
+async def test_none_mode_names_nothing() -> None:
     sent, _ = await all_the_ways(CANARY, Share.none)
     assert [name for name in HIDDEN if name in sent] == []
 
 
-async def test_names_reach_the_model_where_the_schema_is_shared() -> None:
+async def test_schema_mode_sends_names() -> None:
     sent, _ = await all_the_ways(CANARY, Share.schema)
     assert [name for name in HIDDEN if name not in sent] == []
 
 
 @pytest.mark.parametrize("share", [Share.samples, Share.full])
-async def test_values_reach_the_model_where_samples_are_shared(share: Share) -> None:
+async def test_samples_mode_sends_values(share: Share) -> None:
     sent, _ = await all_the_ways(CANARY, share)
     assert CANARY.found_in(sent) == [CANARY.word, str(CANARY.number)]
     assert [name for name in HIDDEN if name not in sent] == []
 
 
 @pytest.mark.parametrize("share", [Share.schema, Share.none])
-async def test_people_are_told_everything(share: Share) -> None:
+async def test_people_see_everything(share: Share) -> None:
     """What is kept from a model stays in the record, which stays on the machine."""
     _, events = await all_the_ways(CANARY, share)
     steps = [event for event in events if isinstance(event, ToolEvent) and event.completed]

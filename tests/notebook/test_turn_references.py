@@ -28,7 +28,7 @@ TURNS = (SEVENTH, NEIGHBOUR, DIGITS, ELSEWHERE)
         (short_id(DIGITS.run_id), DIGITS),
     ],
 )
-def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, meant: TurnRow) -> None:
+def test_number_or_six_id_characters_find_turn(named: str | None, meant: TurnRow) -> None:
     assert resolve_turn(TURNS, named) is meant
 
 
@@ -51,7 +51,7 @@ def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, mean
         ),
     ],
 )
-def test_reference_to_none_or_several_names_the_remedy(named: str, sentence: str) -> None:
+def test_unknown_or_ambiguous_reference_names_remedy(named: str, sentence: str) -> None:
     with pytest.raises(SessionError) as raised:
         resolve_turn(TURNS, named)
     assert str(raised.value) == sentence

@@ -365,7 +365,7 @@ BOUNDED = settings(max_examples=settings().max_examples // 4)
 @example(["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"])
 @example(["d2['in']['k'].append(5)"])
 @example(["a1 += 1", "[each.fill(3) for each in (a1, a2)]"])
-def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
+def test_reported_names_are_exact_after_undo_and_redo(
     turn: list[str],
 ) -> None:
     asyncio.run(play(turn, []))
@@ -378,9 +378,7 @@ def test_a_name_that_is_not_lost_is_as_it_was_and_after_a_redo_as_it_became(
 @example(["class Bag:\n    def __init__(self, v): v.append(1)\no1 = Bag(l2)"], ["g1 = l2.append"])
 @example(["l1.append(5)"], ["l3 = l1", "l3.append(7)"])
 @example(["q2['new'] = n1"], ["q2['new'] = n1"])
-def test_what_a_person_did_since_stays_and_what_is_told_as_put_back_is_so(
-    turn: list[str], later: list[str]
-) -> None:
+def test_users_later_changes_stay_and_report_is_true(turn: list[str], later: list[str]) -> None:
     asyncio.run(play(turn, later))
 
 
@@ -388,7 +386,5 @@ def test_what_a_person_did_since_stays_and_what_is_told_as_put_back_is_so(
 @BOUNDED
 @given(TURNS, st.integers(0, 1_500), st.integers(0, 4_000))
 @example(["l1.append(5)\nd1['k'].append(6)", "d2['in']['k'].append(5)"], 0, 0)
-def test_what_there_was_no_room_to_copy_is_told_as_lost(
-    turn: list[str], size: int, effort: int
-) -> None:
+def test_uncopied_value_is_reported_lost(turn: list[str], size: int, effort: int) -> None:
     asyncio.run(play(turn, [], Room(size, effort)))

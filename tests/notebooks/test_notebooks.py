@@ -24,7 +24,7 @@ def code_cells(notebook: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_saved_with_outputs_and_without_errors(notebook: Path) -> None:
+def test_notebook_is_saved_with_outputs_and_no_errors(notebook: Path) -> None:
     cells = code_cells(notebook)
     assert cells
     for cell in cells:
@@ -34,7 +34,7 @@ def test_a_notebook_is_saved_with_outputs_and_without_errors(notebook: Path) -> 
 
 
 @pytest.mark.kernel
-def test_make_notebooks_changes_nothing_that_is_saved(tmp_path: Path) -> None:
+def test_make_notebooks_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "notebooks"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns(".*", "executed"))
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -79,7 +79,7 @@ def cell(text: str, html: str = "", **facts: Any) -> Any:
         (cell("f" * 64), cell("e" * 64), f"-{'f' * 64}"),
     ],
 )
-def test_only_what_a_clock_or_a_die_made_is_left_as_it_was_saved(
+def test_only_time_and_randomness_stay_as_saved(
     saved: Any, now: Any, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
@@ -94,13 +94,13 @@ def test_only_what_a_clock_or_a_die_made_is_left_as_it_was_saved(
 
 
 @pytest.mark.parametrize("notebook", RECORDED, ids=lambda path: path.stem)
-def test_a_notebook_with_recorded_answers_says_first_who_wrote_them(notebook: Path) -> None:
+def test_replayed_notebook_names_its_model_first(notebook: Path) -> None:
     first = nbformat.read(notebook, as_version=4).cells[0].source
     assert "written by us, not by a model" in first
     assert "openai/written-by-us" in path_of(notebook).read_text()
 
 
-def test_the_recorded_model_shows_what_goes_wrong_with_real_ones() -> None:
+def test_recorded_model_shows_real_faults() -> None:
     (notebook,) = [path for path in RECORDED if path.stem == "06_real_model"]
     said = str([cell.outputs for cell in code_cells(notebook)])
     for words in (
@@ -116,7 +116,7 @@ def test_the_recorded_model_shows_what_goes_wrong_with_real_ones() -> None:
         assert words in said
 
 
-def test_recordings_lie_beside_the_notebooks_that_they_are_of() -> None:
+def test_recordings_are_beside_their_notebooks() -> None:
     kept = {path_of(notebook) for notebook in RECORDED}
     assert kept == set((EXAMPLES / "cassettes").iterdir())
     assert {path.stem for path in kept} == {"05_your_tools", "06_real_model"}

@@ -76,9 +76,7 @@ def without_a_model(folder: Path) -> dict[str, str]:
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("stem", ["02_ask_user", "04_lineage"])
-def test_a_recorded_notebook_gives_its_outputs_elsewhere_without_the_model(
-    stem: str, tmp_path: Path
-) -> None:
+def test_recorded_notebook_replays_elsewhere(stem: str, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     executed(example(stem, here), "record")
@@ -90,7 +88,7 @@ def test_a_recorded_notebook_gives_its_outputs_elsewhere_without_the_model(
 
 
 @pytest.mark.kernel
-def test_recoveries_are_replayed_but_for_attempts_that_failed(tmp_path: Path) -> None:
+def test_recoveries_replay_without_failed_attempts(tmp_path: Path) -> None:
     def outcomes(cells: list[Any]) -> list[str]:
         """The answer of each agent cell."""
         agent = [cell for cell in cells if cell.source.startswith("%%agent") and cell.outputs]
@@ -157,7 +155,7 @@ def users_folder(folder: Path) -> Path:
 
 
 @pytest.mark.kernel
-def test_each_cell_of_a_user_gets_the_answers_that_made_it_or_fails_in_one_line(
+def test_user_cells_get_recorded_answers_or_fail_in_one_line(
     tmp_path: Path,
 ) -> None:
     folder = users_folder(tmp_path / "mine")
@@ -199,11 +197,11 @@ ARTIFACT = f".ockham/charts/{'a' * 64}/{{}}.vl.json"
         ('<p style="margin:0">', '<p style="margin:1em">', False),
     ],
 )
-def test_what_is_volatile_is_left_out_and_nothing_else(saved: str, now: str, is_same: bool) -> None:
+def test_only_volatile_output_is_removed(saved: str, now: str, is_same: bool) -> None:
     assert (without(VOLATILE, saved) == without(VOLATILE, now)) is is_same
 
 
-def test_a_suite_that_asks_for_nothing_is_left_alone(tmp_path: Path) -> None:
+def test_suite_without_request_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "test_alone.py").write_text(
         "import os, sys\n\n\n"
         "def test_alone():\n"
@@ -215,7 +213,7 @@ def test_a_suite_that_asks_for_nothing_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.kernel
-def test_cells_without_the_agent_are_compared_with_the_patterns_of_the_user_alone(
+def test_cells_without_agent_use_users_patterns(
     tmp_path: Path,
 ) -> None:
     sources = {

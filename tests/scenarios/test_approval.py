@@ -49,9 +49,7 @@ def question(events: Sequence[AgentEvent]) -> UserInputRequested:
     return last
 
 
-async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
-    start: Any, tmp_path: Path
-) -> None:
+async def test_program_start_waits_and_runs_as_shown(start: Any, tmp_path: Path) -> None:
     session = start(call("run_code", code=SHELL), DONE)
     asked = question(await ask(session))
     assert (asked.question, asked.choices) == ("May this code run?", ("Run it", FOR_TURN, "Don't"))
@@ -70,7 +68,7 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
 
 
 @pytest.mark.parametrize("answer", ["Don't", "3", "use pandas instead", "never"])
-async def test_what_is_not_allowed_is_not_run_and_the_model_is_told(
+async def test_declined_code_does_not_run_and_model_is_told(
     start: Any, tmp_path: Path, answer: str
 ) -> None:
     session = start(call("run_code", code=SHELL), DONE)
@@ -82,7 +80,7 @@ async def test_what_is_not_allowed_is_not_run_and_the_model_is_told(
     assert "did not allow" in told[0]["content"]
 
 
-async def test_leave_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
+async def test_approval_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
     other = SHELL.replace("made", "other")
     session = start(*[call("run_code", code=code) for code in (SHELL, other)])
     await ask(session)
@@ -92,7 +90,7 @@ async def test_leave_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> N
     assert not (tmp_path / "other").exists()
 
 
-async def test_what_was_allowed_is_not_asked_about_again_in_that_turn(start: Any) -> None:
+async def test_approved_reach_is_not_asked_again_this_turn(start: Any) -> None:
     again = SHELL.replace("out", "other")
     session = start(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
@@ -121,7 +119,7 @@ MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
         ("x = 1", MAKE.format("made"), "ask", True),
     ],
 )
-async def test_leave_for_the_turn_is_for_all_that_is_like_it(
+async def test_turn_wide_approval_covers_similar_reaches(
     start: Any, tmp_path: Path, first: str, then: str, approve: str, is_asked: bool
 ) -> None:
     for name in ("kept.txt", "more.txt"):
@@ -132,21 +130,21 @@ async def test_leave_for_the_turn_is_for_all_that_is_like_it(
     assert isinstance(events[-1], UserInputRequested if is_asked else RunCompleted)
 
 
-async def test_what_was_allowed_in_one_turn_is_asked_about_in_the_next(start: Any) -> None:
+async def test_approval_expires_with_turn(start: Any) -> None:
     session = start(call("run_code", code=SHELL), DONE, call("run_code", code=SHELL), DONE)
     await ask(session)
     await gather(session.resume("Run it"))
     question(await ask(session))
 
 
-async def test_plain_analysis_is_not_asked_about_unless_it_is_wished(start: Any) -> None:
+async def test_plain_analysis_is_not_asked_about(start: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
     assert isinstance((await ask(start(plain, DONE)))[-1], RunCompleted)
     asked = question(await ask(start(plain), Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
-async def test_nobody_is_asked_where_that_is_wished(start: Any, tmp_path: Path) -> None:
+async def test_auto_mode_asks_nobody(start: Any, tmp_path: Path) -> None:
     events = await ask(start(call("run_code", code=SHELL), DONE), Approval.auto)
     assert isinstance(events[-1], RunCompleted)
     assert (tmp_path / "made").exists()
@@ -164,7 +162,7 @@ async def test_nobody_is_asked_where_that_is_wished(start: Any, tmp_path: Path) 
         ("use a file", False, ["did not allow this", "Not run: the call before it was declined"]),
     ],
 )
-async def test_calls_behind_one_that_waits_wait_with_it(
+async def test_later_calls_wait_with_the_asking_one(
     start: Any, reply: str, runs: bool, read: list[str]
 ) -> None:
     session = start(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
@@ -178,7 +176,7 @@ async def test_calls_behind_one_that_waits_wait_with_it(
     assert any(reply in each for each in said) == (reply == "use a file")
 
 
-async def test_of_calls_behind_one_that_waits_another_may_wait_in_turn(start: Any) -> None:
+async def test_one_waiting_call_may_follow_another(start: Any) -> None:
     other = SHELL.replace("made", "other")
     three = [call("run_code", code=code) for code in (SHELL, other, "y = 1")]
     session = start(calls(*three), DONE)
@@ -188,16 +186,14 @@ async def test_of_calls_behind_one_that_waits_another_may_wait_in_turn(start: An
     assert "y" in session.executor.variables()
 
 
-async def test_a_turn_asks_after_a_restart_as_it_began(start: Any) -> None:
+async def test_question_survives_restart_with_its_mode(start: Any) -> None:
     first = start(call("run_code", code="1 + 1"))
     question(await ask(first, Approval.ask))
     second = start(call("run_code", code="2 + 2"))
     question(await gather(second.resume("Run it")))
 
 
-async def test_what_was_allowed_runs_once_though_no_model_can_be_asked_then(
-    start: Any, tmp_path: Path
-) -> None:
+async def test_approved_code_runs_once_without_model(start: Any, tmp_path: Path) -> None:
     class Refused(Exception):
         status_code = 401
 
@@ -213,9 +209,7 @@ async def test_what_was_allowed_runs_once_though_no_model_can_be_asked_then(
 
 
 @pytest.mark.parametrize("words", ["Stop here", "please stop"])
-async def test_to_stop_is_an_answer_to_every_question(
-    start: Any, tmp_path: Path, words: str
-) -> None:
+async def test_stop_answers_every_question(start: Any, tmp_path: Path, words: str) -> None:
     session = start(call("run_code", code=SHELL))
     await ask(session)
     assert isinstance((await gather(session.resume(words)))[-1], PartialRunSummary)
@@ -234,7 +228,7 @@ def test_leave_is_given_in_plain_words_alone(words: str, is_leave: bool) -> None
     assert (read(words, APPROVAL) is Choice.run_it) == is_leave
 
 
-async def test_what_was_allowed_is_no_lesson(start: Any) -> None:
+async def test_approval_leaves_no_lesson(start: Any) -> None:
     session = start(call("run_code", code=SHELL), DONE)
     await ask(session)
     await gather(session.resume("Run it"))
@@ -255,7 +249,7 @@ class TestCodeInAFile:
         yield
         sys.modules.pop("approval_helpers", None)
 
-    async def test_what_code_has_written_is_asked_about_and_again_where_it_reaches(
+    async def test_agent_written_file_is_asked_about_again(
         self, start: Any, tmp_path: Path
     ) -> None:
         writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
@@ -271,9 +265,7 @@ class TestCodeInAFile:
         await gather(session.resume("Run it"))
         assert (tmp_path / "made").exists()
 
-    async def test_a_module_that_was_there_before_is_taken_for_what_its_name_says(
-        self, start: Any, tmp_path: Path
-    ) -> None:
+    async def test_existing_module_is_taken_by_name(self, start: Any, tmp_path: Path) -> None:
         module = tmp_path / "approval_helpers.py"
         module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
         later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
@@ -288,22 +280,20 @@ class TestCodeInAFile:
         ("refresh", {"artifact": "T"}),
     ],
 )
-async def test_before_each_is_before_what_changes_files_and_artifacts_too(
+async def test_ask_mode_covers_files_and_artifacts(
     start: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     session = start(call(name, **arguments))
     assert question(await ask(session, Approval.ask)).question == f"May {name} run?"
 
 
-async def test_before_each_lets_the_agent_look_and_end(start: Any) -> None:
+async def test_ask_mode_allows_looking_and_ending(start: Any) -> None:
     steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
     assert isinstance((await ask(start(*steps, DONE), Approval.ask))[-1], RunCompleted)
 
 
 @pytest.mark.parametrize("approve", Approval)
-async def test_the_person_s_variables_are_not_forgotten_without_their_word(
-    start: Any, approve: Approval
-) -> None:
+async def test_user_variables_are_not_cleared_unasked(start: Any, approve: Approval) -> None:
     session = start(call("run_code", code="globals().clear()"))
     await session.executor.execute("mine = 1")
     asked = question(await ask(session, approve))
@@ -311,7 +301,7 @@ async def test_the_person_s_variables_are_not_forgotten_without_their_word(
     assert session.executor.variables()["mine"] == 1
 
 
-async def test_code_does_not_write_into_the_record_unasked(start: Any, tmp_path: Path) -> None:
+async def test_code_cannot_write_into_record_unasked(start: Any, tmp_path: Path) -> None:
     session = start(call("run_code", code="open('.ockham/x', 'w').write('x')"))
     asked = question(await ask(session))
     assert "writes outside the workspace: .ockham/x (the record)" in (asked.context or "")
@@ -327,7 +317,7 @@ async def test_code_does_not_write_into_the_record_unasked(start: Any, tmp_path:
         ("it is <http://data.example.invalid>, I think", False),
     ],
 )
-async def test_a_host_is_allowed_where_the_request_has_its_full_address(
+async def test_host_with_full_address_in_request_is_allowed(
     start: Any, request_: str, is_asked: bool
 ) -> None:
     fetch = "import urllib.request\nurllib.request.urlopen('http://data.example.invalid/y.csv')"
@@ -362,9 +352,7 @@ class TestTheStatement:
         assert not (tmp_path.parent / "sent").exists()
         return session
 
-    async def test_run_it_goes_on_there_and_computes_nothing_twice(
-        self, start: Any, tmp_path: Path
-    ) -> None:
+    async def test_run_it_continues_without_recomputing(self, start: Any, tmp_path: Path) -> None:
         session = await self.held(start, tmp_path)
         await gather(session.resume("Run it"))
         try:
@@ -374,9 +362,7 @@ class TestTheStatement:
         variables = session.executor.variables()
         assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
 
-    async def test_do_not_run_it_puts_back_what_the_step_had_done(
-        self, start: Any, tmp_path: Path
-    ) -> None:
+    async def test_dont_restores_the_step(self, start: Any, tmp_path: Path) -> None:
         session = await self.held(start, tmp_path)
         await gather(session.resume("Don't"))
         assert not (tmp_path.parent / "sent").exists()
@@ -384,7 +370,7 @@ class TestTheStatement:
         told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
         assert "What ran before it is taken back" in told[0]["content"]
 
-    async def test_of_two_reaches_the_second_is_declined_and_the_first_was_made_once(
+    async def test_declined_second_reach_keeps_first_effect_once(
         self, start: Any, tmp_path: Path
     ) -> None:
         code = "\n".join(

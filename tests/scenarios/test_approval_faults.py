@@ -110,9 +110,7 @@ TAMPERED: dict[str, Change] = {
 @proves("arguments changed between approval and run")
 @pytest.mark.parametrize("reply", ["Run it", "Don't"])
 @pytest.mark.parametrize("what", TAMPERED)
-async def test_what_was_changed_on_disk_after_it_was_shown_is_not_run(
-    notebook: Notebook, what: str, reply: str
-) -> None:
+async def test_code_changed_on_disk_is_not_run(notebook: Notebook, what: str, reply: str) -> None:
     sent: list[str] = []
     session = await asking(notebook, tools=[sending(sent)])
     (row,) = session._journal.pending()
@@ -140,9 +138,7 @@ ALLOWED = {
 
 @proves("arguments changed between approval and run")
 @pytest.mark.parametrize("what", ALLOWED)
-async def test_what_a_turn_may_do_is_under_the_seal_of_its_question(
-    notebook: Notebook, what: str
-) -> None:
+async def test_permissions_are_under_the_seal(notebook: Notebook, what: str) -> None:
     """Whoever may write the journal may also chain its entries again."""
     session = await asking(notebook)
     with session._journal.database.transaction() as db:
@@ -182,9 +178,7 @@ MEANT = {
 
 @proves("arguments changed between approval and run")
 @pytest.mark.parametrize("what", MEANT)
-async def test_what_a_name_means_may_not_change_between_leave_and_run(
-    notebook: Notebook, what: str
-) -> None:
+async def test_name_may_not_change_between_approval_and_run(notebook: Notebook, what: str) -> None:
     code, mine, theirs = MEANT[what]
     for name in ("mine", "theirs"):
         (notebook.folder / f"{name}.txt").write_text("here")
@@ -204,7 +198,7 @@ async def test_what_a_name_means_may_not_change_between_leave_and_run(
 
 @proves("arguments changed between approval and run")
 @pytest.mark.parametrize("other", [{"to": "eve"}, {"to": "Ann"}, {"to": "ann "}])
-async def test_leave_for_a_write_is_for_its_exact_arguments(
+async def test_write_approval_is_for_exact_arguments(
     notebook: Notebook, other: dict[str, str]
 ) -> None:
     sent: list[str] = []
@@ -231,7 +225,7 @@ async def outcome(events: Any) -> str:
 
 @proves("a thousand clicks")
 @pytest.mark.parametrize("sessions", [1, 4])
-async def test_a_thousand_answers_at_once_are_one(notebook: Notebook, sessions: int) -> None:
+async def test_thousand_concurrent_answers_are_one(notebook: Notebook, sessions: int) -> None:
     first = await asking(notebook)
     all_of_them = [first, *(notebook.open(DONE) for _ in range(sessions - 1))]
     came = await asyncio.gather(
@@ -244,7 +238,7 @@ async def test_a_thousand_answers_at_once_are_one(notebook: Notebook, sessions: 
 
 
 @proves("a thousand clicks")
-async def test_a_thousand_answers_one_after_the_other_are_one(notebook: Notebook) -> None:
+async def test_thousand_sequential_answers_are_one(notebook: Notebook) -> None:
     session = await asking(notebook)
     came = [await outcome(session.resume("Run it")) for _ in range(THOUSAND)]
     assert came[0] == "ran"
@@ -254,7 +248,7 @@ async def test_a_thousand_answers_one_after_the_other_are_one(notebook: Notebook
 
 @proves("a thousand clicks")
 @pytest.mark.kernel
-def test_a_thousand_clicks_on_the_button_in_the_cell_are_one(tmp_path: Path) -> None:
+def test_thousand_button_clicks_are_one(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     try:
         again = "call('run_code', code='again = 1')"
@@ -316,7 +310,7 @@ MIXED = "'Run it' if int(me[1:]) % 2 else \"Don't\""
 @pytest.mark.slow
 @proves("two processes answer at once")
 @pytest.mark.parametrize("reply", ["'Run it'", MIXED], ids=["all allow", "half allow"])
-async def test_of_many_processes_that_answer_at_once_one_is_heard(
+async def test_one_of_many_answering_processes_is_heard(
     notebook: Notebook, race: Callable[[str, Path], list[str]], reply: str
 ) -> None:
     session = await asking(notebook, clock=SYSTEM_CLOCK)

@@ -72,7 +72,7 @@ def answers(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
     return [e.result or {} for e in events if isinstance(e, ToolEvent) and e.completed]
 
 
-async def test_a_cell_that_fails_leaves_what_existed_as_it_was(scripted: Start) -> None:
+async def test_failing_cell_leaves_existing_variables(scripted: Start) -> None:
     session = scripted(code("prices['x'] = 2; rows.append(4); half = 1; 1 / 0"), code("half"), DONE)
     await mine(session, "prices = pd.DataFrame({'a': [1]}); rows = [1]")
     events = await turn(session)
@@ -88,7 +88,7 @@ async def test_a_cell_that_fails_leaves_what_existed_as_it_was(scripted: Start) 
     assert variables["half"] == 1
 
 
-async def test_a_change_is_not_made_twice_by_trying_again(scripted: Start) -> None:
+async def test_retry_does_not_repeat_change(scripted: Start) -> None:
     session = scripted(
         code("prices['a'] *= 2\nprices.missing()"), code("prices['a'] *= 2\nprices"), DONE
     )
@@ -97,7 +97,7 @@ async def test_a_change_is_not_made_twice_by_trying_again(scripted: Start) -> No
     assert session.executor.variables()["prices"]["a"].tolist() == [2]
 
 
-async def test_a_refused_cell_puts_nothing_back(scripted: Start) -> None:
+async def test_refused_cell_restores_nothing(scripted: Start) -> None:
     session = scripted(calls(code("rows.append(2)")), code("prices['ab']"), code("rows"), DONE)
     await mine(session, "rows = [1]; prices = pd.DataFrame({'abc': [1]})")
     events = await turn(session)
@@ -105,7 +105,7 @@ async def test_a_refused_cell_puts_nothing_back(scripted: Start) -> None:
     assert session.executor.variables()["rows"] == [1, 2]
 
 
-async def test_the_persons_variable_that_is_overwritten_is_named_and_comes_back(
+async def test_overwritten_user_variable_is_named_and_restored(
     scripted: Start,
 ) -> None:
     session = scripted(code("sales = 'gone'; other = 1"), DONE)
@@ -118,7 +118,7 @@ async def test_the_persons_variable_that_is_overwritten_is_named_and_comes_back(
     assert session.executor.variables()["sales"] == [1, 2]
 
 
-async def test_an_earlier_turn_is_undone_alone(scripted: Start) -> None:
+async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
     session = scripted(code("a = 1; b = 1"), DONE, code("a = 2"), DONE)
     await turn(session, "one")
     await turn(session, "two")
@@ -128,7 +128,7 @@ async def test_an_earlier_turn_is_undone_alone(scripted: Start) -> None:
     assert session.executor.variables() == {"a": 1}
 
 
-async def test_a_turn_that_waited_is_undone_as_a_whole(scripted: Start) -> None:
+async def test_waiting_turn_is_undone_whole(scripted: Start) -> None:
     session = scripted(code("a = 1"), call("ask_user", question="Go?"), code("b = 1"), DONE)
     assert isinstance((await turn(session))[-1], UserInputRequested)
     await mine(session, "c = 1")
@@ -154,7 +154,7 @@ async def run(agent: Agent) -> list[AgentEvent]:
     return [event async for event in agent.run("do it")]
 
 
-async def test_a_rollback_goes_back_to_the_last_step_whose_checks_passed() -> None:
+async def test_rollback_returns_to_last_passing_step() -> None:
     policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
     agent, model = rolling_back(
         code("good = [1]"),
@@ -174,7 +174,7 @@ async def test_a_rollback_goes_back_to_the_last_step_whose_checks_passed() -> No
     assert "Gone back: The variables are as they were" in drawn(events)
 
 
-async def test_a_rollback_goes_to_the_checkpoint_that_is_named() -> None:
+async def test_rollback_returns_to_named_checkpoint() -> None:
     async def to_the_first(context: FailureContext) -> Any:
         assert context.run.checkpoints == ("step-0", "step-1", "step-2")
         return await rollback_to_checkpoint(context, "step-1")
@@ -190,7 +190,7 @@ async def test_a_rollback_goes_to_the_checkpoint_that_is_named() -> None:
     assert agent.code_executor.variables() == {"a": [1]}
 
 
-async def test_what_was_taken_back_may_be_done_again() -> None:
+async def test_undone_work_may_be_repeated() -> None:
     async def to_the_start(context: FailureContext) -> Any:
         return await rollback_to_checkpoint(context, "step-0")
 
@@ -207,7 +207,7 @@ async def test_what_was_taken_back_may_be_done_again() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_checkpoint_that_does_not_exist_is_said_and_the_run_goes_on() -> None:
+async def test_missing_checkpoint_is_reported_and_run_continues() -> None:
     async def nowhere(context: FailureContext) -> Any:
         return await rollback_to_checkpoint(context, "step-99")
 
@@ -222,7 +222,7 @@ async def test_a_checkpoint_that_does_not_exist_is_said_and_the_run_goes_on() ->
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_strategy_sees_how_earlier_failures_were_answered() -> None:
+async def test_strategy_sees_earlier_answers() -> None:
     seen: list[Any] = []
 
     async def looking(context: FailureContext) -> Any:
@@ -238,7 +238,7 @@ async def test_a_strategy_sees_how_earlier_failures_were_answered() -> None:
     assert seen == [[], [(FailureType.UNKNOWN, "ROLLBACK")]]
 
 
-async def test_the_error_of_a_tool_gets_its_type_from_the_exception_and_a_hint() -> None:
+async def test_tool_error_gets_type_and_hint() -> None:
     @tool
     def fetch(page: int) -> str:
         """Fetch a page."""
@@ -256,7 +256,7 @@ async def test_the_error_of_a_tool_gets_its_type_from_the_exception_and_a_hint()
     assert "may be made again" in last_answer(model)
 
 
-async def test_a_classifier_that_breaks_leaves_the_type_open_and_the_run_goes_on() -> None:
+async def test_raising_classifier_leaves_type_open() -> None:
     class Broken:
         async def classify(self, *given: Any, **named: Any) -> FailureType:
             raise RuntimeError("no")
@@ -269,7 +269,7 @@ async def test_a_classifier_that_breaks_leaves_the_type_open_and_the_run_goes_on
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_run_does_not_end_as_done_with_an_open_part(scripted: Start) -> None:
+async def test_run_with_open_part_is_not_done(scripted: Start) -> None:
     parts = ["load", "plot"]
     session = scripted(call("plan", parts=parts), DONE, call("plan", parts=parts, done=parts), DONE)
     events = await turn(session)
@@ -278,7 +278,7 @@ async def test_a_run_does_not_end_as_done_with_an_open_part(scripted: Start) -> 
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_the_second_time_it_is_told_where_to_go_on(scripted: Start) -> None:
+async def test_second_reminder_says_where_to_continue(scripted: Start) -> None:
     session = scripted(call("plan", parts=["load", "plot"], done=["load"]), DONE, DONE, DONE)
     events = await turn(session)
     [error] = [e for e in events if isinstance(e, AgentError)]
@@ -292,7 +292,7 @@ async def test_the_second_time_it_is_told_where_to_go_on(scripted: Start) -> Non
     assert "plot" in events[-1].rationale
 
 
-async def test_a_plan_is_in_the_record_of_a_suspension(scripted: Start) -> None:
+async def test_plan_is_in_suspension_record(scripted: Start) -> None:
     session = scripted(
         call("plan", parts=["load", "plot"]),
         call("ask_user", question="Go?"),
@@ -307,7 +307,7 @@ async def test_a_plan_is_in_the_record_of_a_suspension(scripted: Start) -> None:
 ADDING = "orders = ['a']\ndef add(x: str) -> str:\n    orders.append(x)\n"
 
 
-async def test_what_a_tool_did_before_a_failing_cell_stays(scripted: Start) -> None:
+async def test_tool_effect_before_failing_cell_stays(scripted: Start) -> None:
     session = scripted(code("1 / 0"), call("add", x="b"), code("1 / 0"), DONE)
     await mine(
         session, "orders = ['a']\ndef add(x: str) -> str:\n    orders.append(x)\n    return x"
@@ -317,7 +317,7 @@ async def test_what_a_tool_did_before_a_failing_cell_stays(scripted: Start) -> N
     assert session.executor.variables()["orders"] == ["a", "b"]
 
 
-async def test_a_tool_of_the_notebook_that_fails_is_taken_back_too(scripted: Start) -> None:
+async def test_failing_notebook_tool_is_undone(scripted: Start) -> None:
     session = scripted(call("add", x="b"), call("add", x="c"), DONE)
     await mine(session, f"{ADDING}    return x if x == 'c' else 1 / 0")
     session.tools.add("add")
@@ -338,7 +338,7 @@ def send(to: str) -> str:
 """
 
 
-async def test_variables_stay_with_an_effect_that_may_have_happened(scripted: Start) -> None:
+async def test_variables_stay_with_possible_effect(scripted: Start) -> None:
     session = scripted(call("send", to="ann"), DONE)
     await mine(session, SENDING)
     session.tools.add("send")
@@ -349,7 +349,7 @@ async def test_variables_stay_with_an_effect_that_may_have_happened(scripted: St
     assert session.executor.variables()["sent"] == ["ann"]
 
 
-async def test_a_rollback_takes_the_plan_back_too() -> None:
+async def test_rollback_restores_plan() -> None:
     async def to_the_start(context: FailureContext) -> Any:
         return await rollback_to_checkpoint(context, "step-0")
 
@@ -368,7 +368,7 @@ async def test_a_rollback_takes_the_plan_back_too() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_stop_while_a_failure_is_classified_tells_what_the_step_came_to() -> None:
+async def test_stop_during_classification_reports_step() -> None:
     class Slow:
         async def classify(self, *given: Any, **named: Any) -> FailureType:
             stop.set("enough")
@@ -383,7 +383,7 @@ async def test_a_stop_while_a_failure_is_classified_tells_what_the_step_came_to(
     assert [answer["error"] for answer in answers(events)] == ["action_error"]
 
 
-async def test_a_host_that_breaks_at_the_end_changes_nothing_of_it() -> None:
+async def test_host_error_at_end_changes_nothing() -> None:
     class Breaking(RunHooks):
         def ended(self, state: RunState, change: Change | None) -> None:
             raise RuntimeError("no")
@@ -405,7 +405,7 @@ def asking(contract: ActionContract | None) -> tuple[Agent, ScriptedModel]:
 
 
 @pytest.mark.parametrize("dropped", [True, False])
-async def test_a_run_goes_on_under_the_contract_that_it_asked_under(dropped: bool) -> None:
+async def test_run_resumes_under_its_contract(dropped: bool) -> None:
     contract = ActionContract(frozenset({"return_done"}))
     agent, _ = asking(contract if dropped else None)
     last = (await run(agent))[-1]
@@ -420,7 +420,7 @@ async def test_a_run_goes_on_under_the_contract_that_it_asked_under(dropped: boo
     assert ("a" in agent.code_executor.variables()) == (not dropped)
 
 
-async def test_a_run_that_rolls_back_in_vain_reaches_a_person() -> None:
+async def test_futile_rollbacks_reach_a_person() -> None:
     policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
     agent, _ = rolling_back(
         code("raise Exception('a')"), code("raise Exception('b')"), policy=policy

@@ -101,9 +101,7 @@ LEAVING = {
 
 @proves("sys.exit")
 @pytest.mark.parametrize("how", LEAVING)
-def test_code_that_leaves_ends_its_step_and_neither_the_run_nor_the_kernel(
-    kernel: LiveKernel, use: Use, how: str
-) -> None:
+def test_exiting_code_ends_its_step_only(kernel: LiveKernel, use: Use, how: str) -> None:
     kernel.run("mine = [1, 2]")
     use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
     cell = agent(kernel, how, cell_id=f"leaving {how}")
@@ -115,7 +113,7 @@ def test_code_that_leaves_ends_its_step_and_neither_the_run_nor_the_kernel(
 
 
 @proves("sys.exit")
-def test_a_task_that_leaves_does_not_take_the_kernel_along(desk: Desk) -> None:
+def test_exiting_task_keeps_kernel(desk: Desk) -> None:
     leaving = (
         "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
     )
@@ -135,9 +133,7 @@ DYING = {
 
 @proves("os._exit")
 @pytest.mark.parametrize("how", DYING)
-def test_what_a_turn_had_done_when_code_ended_the_kernel_is_on_record_and_the_cell_runs_again(
-    desk: Desk, how: str
-) -> None:
+def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) -> None:
     desk.use(running("early = 1"))
     agent(desk.kernel, "early", cell_id="early")
     desk.use(running("made = 2", f"call('run_code', code={DYING[how]!r}), {DONE}"))
@@ -161,7 +157,7 @@ def test_what_a_turn_had_done_when_code_ended_the_kernel_is_on_record_and_the_ce
 
 
 @proves("os._exit")
-def test_the_next_kernel_says_that_the_last_one_ended_in_the_middle_of_the_turn(
+def test_next_kernel_says_turn_was_cut_off(
     desk: Desk,
 ) -> None:
     desk.use(running(DYING["os._exit"]))
@@ -192,9 +188,7 @@ HUNGRY = {
 
 @proves("MemoryError")
 @pytest.mark.parametrize("how", HUNGRY)
-def test_code_that_finds_no_memory_fails_and_the_run_goes_on(
-    kernel: LiveKernel, use: Use, how: str
-) -> None:
+def test_out_of_memory_fails_and_run_continues(kernel: LiveKernel, use: Use, how: str) -> None:
     kernel.run("mine = [1, 2]")
     use(running(HUNGRY[how], f"call('run_code', code='after = 1'), {DONE}"))
     cell = agent(kernel, how, cell_id=f"hungry {how}")
@@ -227,7 +221,7 @@ ENDS = {
 @proves("the user's variable overwritten")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("how", OVERWRITING)
-def test_the_record_names_the_variable_that_was_overwritten(
+def test_record_names_overwritten_variable(
     kernel: LiveKernel, use: Use, how: str, end: str
 ) -> None:
     kernel.run("import pandas as pd\nsales = pd.DataFrame({'price': [1, 2]})")
@@ -238,9 +232,7 @@ def test_the_record_names_the_variable_that_was_overwritten(
 
 
 @proves("the user's variable overwritten")
-def test_the_record_does_not_call_it_theirs_what_the_turn_itself_has_bound(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_turns_own_variable_is_not_called_users(kernel: LiveKernel, use: Use) -> None:
     use(running("fresh = 1", f"call('run_code', code='fresh = 2'), {DONE}"))
     assert "Changed your" not in agent(kernel, "bind", cell_id="fresh").text
 
@@ -257,7 +249,7 @@ ENDLESS = {
 
 @proves("endless output")
 @pytest.mark.parametrize("how", ENDLESS)
-def test_output_without_end_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str) -> None:
+def test_endless_output_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str) -> None:
     source = (
         "import itertools\nfor n in itertools.count():\n"
         f"    {ENDLESS[how]}\n    if n == 5_000:\n        {bell.ring}"
@@ -281,9 +273,7 @@ def test_output_without_end_is_stopped_and_bounded(desk: Desk, bell: Bell, how: 
 
 @proves("SIGINT twice", *(f"SIGINT, {phase}" for phase in PHASES))
 @pytest.mark.parametrize("phase", PHASES)
-def test_stop_pressed_twice_ends_one_turn_once_and_again_the_next_time(
-    kernel: LiveKernel, use: Use, phase: str
-) -> None:
+def test_double_stop_ends_one_turn(kernel: LiveKernel, use: Use, phase: str) -> None:
     model, sign = RUNNING[phase]
     kernel.run("mine = [1, 2]")
     for _ in range(2):
@@ -302,7 +292,7 @@ def test_stop_pressed_twice_ends_one_turn_once_and_again_the_next_time(
 
 
 @proves("SIGINT, waiting for an answer", "SIGINT twice")
-def test_stop_pressed_while_a_question_waits_leaves_it_waiting(desk: Desk) -> None:
+def test_stop_during_question_leaves_it_waiting(desk: Desk) -> None:
     desk.use(f"ScriptedModel([call('ask_user', question='Which?'), {DONE}])")
     agent(desk.kernel, "ask", cell_id="asking")
     desk.kernel.interrupt()
@@ -339,7 +329,7 @@ WRITES = range(1, 11)
 
 
 @proves("SIGINT, writing the journal")
-def test_stop_pressed_while_the_journal_is_written_ends_the_turn_and_tears_no_entry(
+def test_stop_during_journal_write_tears_no_entry(
     desk: Desk,
 ) -> None:
     assert desk.kernel.run(STRIKE).status == "ok"
@@ -365,9 +355,7 @@ def test_stop_pressed_while_the_journal_is_written_ends_the_turn_and_tears_no_en
 
 @proves("SIGKILL twice", *(f"SIGKILL, {phase}" for phase in PHASES))
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_kernel_that_is_killed_twice_in_the_middle_of_a_turn_loses_nothing(
-    desk: Desk, phase: str
-) -> None:
+def test_kernel_killed_twice_loses_nothing(desk: Desk, phase: str) -> None:
     desk.use(KEEP)
     assert agent(desk.kernel, "keep", cell_id="kept").status == "ok"
     whole = desk.events(desk.turns()[0])
@@ -396,7 +384,7 @@ def test_a_kernel_that_is_killed_twice_in_the_middle_of_a_turn_loses_nothing(
 
 
 @proves("SIGKILL, waiting for an answer", "SIGKILL twice")
-def test_a_question_outlives_two_kernels_that_are_killed_while_it_waits(desk: Desk) -> None:
+def test_question_outlives_two_killed_kernels(desk: Desk) -> None:
     write = "open('ledger.txt', 'a').write('1')"
     asking = f"ScriptedModel([call('run_code', code={write!r}), call('ask_user', question='?')])"
     desk.use(asking)
@@ -412,9 +400,7 @@ def test_a_question_outlives_two_kernels_that_are_killed_while_it_waits(desk: De
 
 
 @proves("SIGKILL, python")
-def test_what_was_allowed_and_begun_when_the_kernel_was_killed_is_not_run_by_answering_again(
-    desk: Desk, bell: Bell
-) -> None:
+def test_approved_started_work_is_not_repeated_after_kill(desk: Desk, bell: Bell) -> None:
     source = (
         "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True)\n"
         f"{bell.ring}\nwhile True: pass"
@@ -432,9 +418,7 @@ def test_what_was_allowed_and_begun_when_the_kernel_was_killed_is_not_run_by_ans
 
 
 @pytest.mark.parametrize("answer", ["It did", "It did not"])
-def test_what_was_begun_when_the_kernel_was_killed_is_asked_about_before_it_runs_again(
-    desk: Desk, bell: Bell, answer: str
-) -> None:
+def test_started_work_is_asked_about_after_kill(desk: Desk, bell: Bell, answer: str) -> None:
     """In another cell, and where nobody has to be asked: what it did outside is not known."""
     source = (
         "import subprocess\nfor each in range(1):\n"
@@ -483,9 +467,7 @@ extension.install(get_ipython(), session_factory=opened)
 
 
 @proves("SIGKILL, await", "SIGKILL twice")
-def test_a_write_that_was_done_when_the_kernel_was_killed_is_asked_about_and_not_done_again(
-    desk: Desk, bell: Bell
-) -> None:
+def test_finished_write_is_not_repeated_after_kill(desk: Desk, bell: Bell) -> None:
     def send() -> str:
         assert desk.kernel.run(SENDING.format(ring=bell.ring, done=DONE)).status == "ok"
         return desk.kernel.begin("%%agent --approve auto\nsend", cell_id="sending")
@@ -504,7 +486,7 @@ def test_a_write_that_was_done_when_the_kernel_was_killed_is_asked_about_and_not
 
 
 @proves("SIGKILL, writing the journal")
-def test_a_kernel_that_is_killed_while_it_writes_the_journal_tears_no_entry(desk: Desk) -> None:
+def test_kill_during_journal_write_tears_no_entry(desk: Desk) -> None:
     write = "with open('ledger.txt', 'a') as f: f.write('1')"
     for nth in WRITES:
         desk.use(running(write))

@@ -38,7 +38,7 @@ def told(folder: Path, request: str, share: Share = Share.samples, **bound: Any)
     return inventory
 
 
-def test_a_folder_that_is_one_table_is_told_as_one(tmp_path: Path) -> None:
+def test_partitioned_folder_is_one_table(tmp_path: Path) -> None:
     for part in ("sales.parquet/year=2020", "data/old.parquet"):
         (tmp_path / part).mkdir(parents=True)
         (tmp_path / part / "part-0.parquet").write_bytes(b"PAR1")
@@ -46,7 +46,7 @@ def test_a_folder_that_is_one_table_is_told_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [Share.samples, Share.schema])
-def test_what_is_no_table_of_pandas_is_called_what_it_is(tmp_path: Path, share: Share) -> None:
+def test_non_pandas_table_is_named_correctly(tmp_path: Path, share: Share) -> None:
     polars = pytest.importorskip("polars")
     tables = {
         "cars": polars.DataFrame({"a": [1]}),

@@ -36,7 +36,7 @@ from parsimony_kernel.testing.scripted import call, say
 from .session_steps import ASK, DONE, ENVIRON, LOAD, gather
 
 
-async def test_a_turn_starts_runs_and_is_in_the_journal_as_it_was_yielded(start: Any) -> None:
+async def test_turn_events_are_journaled_as_yielded(start: Any) -> None:
     session = start([LOAD, DONE])
     events = await gather(session.turn("load it", cell_key="a"))
     assert isinstance(events[0], RunStarted)
@@ -47,9 +47,7 @@ async def test_a_turn_starts_runs_and_is_in_the_journal_as_it_was_yielded(start:
     assert session.executor.variables()["sales"]["amount"].sum() == 3
 
 
-async def test_the_first_message_holds_the_request_and_the_inventory(
-    start: Any, folder: Path
-) -> None:
+async def test_first_message_has_request_and_inventory(start: Any, folder: Path) -> None:
     executor = CodeExecutor(cwd=str(folder))
     await executor.execute("import pandas as pd\nold = pd.DataFrame({'x': [1, 2]})")
     session = start([DONE], executor)
@@ -80,7 +78,7 @@ def said(request: ModelRequest) -> list[dict[str, Any]]:
     return conversation
 
 
-async def test_what_a_run_has_published_outlasts_its_questions(start: Any) -> None:
+async def test_published_work_survives_questions(start: Any) -> None:
     publish = call("return_dataset", variable="sales", title="Sales")
     session = start([LOAD, publish, publish, ASK, ASK, DONE])
     asked = (await gather(session.turn("publish it", cell_key="a")))[-1]
@@ -98,7 +96,7 @@ async def test_what_a_run_has_published_outlasts_its_questions(start: Any) -> No
     assert again.suspension_record.minted_refs == [minted]
 
 
-async def test_an_answer_by_number_goes_on_with_that_choice(start: Any) -> None:
+async def test_numeric_answer_selects_choice(start: Any) -> None:
     session = start([ASK, DONE])
     asked = (await gather(session.turn("sum it", cell_key="a")))[-1]
     assert isinstance(asked, UserInputRequested)
@@ -115,7 +113,7 @@ async def test_an_answer_by_number_goes_on_with_that_choice(start: Any) -> None:
     assert [turn.status for turn in session.turns()] == ["done"]
 
 
-async def test_an_answer_in_another_process_is_told_what_is_gone(start: Any) -> None:
+async def test_answer_in_another_process_names_lost_variables(start: Any) -> None:
     first = start([LOAD, ASK])
     await gather(first.turn("sum it", cell_key="a"))
     second = start([DONE])
@@ -136,9 +134,7 @@ async def test_an_answer_in_another_process_is_told_what_is_gone(start: Any) -> 
 @pytest.mark.parametrize(
     ("reply", "taken"), [("2011", "2011"), ("1", "2012"), ('"15"', "15"), ("neither", "neither")]
 )
-async def test_a_choice_that_is_a_number_is_meant_by_its_text_first(
-    start: Any, reply: str, taken: str
-) -> None:
+async def test_numeric_choice_text_wins(start: Any, reply: str, taken: str) -> None:
     session = start([call("ask_user", question="Which year?", choices=["2012", "2011"]), DONE])
     await gather(session.turn("sum it", cell_key="a"))
     resumed = await gather(session.resume(reply))
@@ -146,7 +142,7 @@ async def test_a_choice_that_is_a_number_is_meant_by_its_text_first(
     assert resumed[0].reply == taken
 
 
-async def test_an_answer_meant_for_an_earlier_question_is_not_taken_for_a_later_one(
+async def test_answer_to_earlier_question_is_not_for_later_one(
     start: Any,
 ) -> None:
     again = call("ask_user", question="Which month?", choices=["all", "none"])
@@ -160,7 +156,7 @@ async def test_an_answer_meant_for_an_earlier_question_is_not_taken_for_a_later_
     assert second.record.pending_question == "Which month?"
 
 
-async def test_a_resumed_turn_keeps_the_limits_that_it_began_with(start: Any) -> None:
+async def test_resumed_turn_keeps_its_limits(start: Any) -> None:
     session = start([ASK, LOAD, DONE])
     options = TurnOptions(max_iterations=2)
     await gather(session.turn("sum it", cell_key="a", options=options))
@@ -169,7 +165,7 @@ async def test_a_resumed_turn_keeps_the_limits_that_it_began_with(start: Any) ->
     assert "2 of 2 steps" in str(stopped.context)
 
 
-async def test_an_alias_parameters_and_an_effort_reach_the_model_again_after_a_question(
+async def test_alias_parameters_and_effort_survive_question(
     start: Any,
 ) -> None:
     session = start()
@@ -207,7 +203,7 @@ async def test_an_alias_parameters_and_an_effort_reach_the_model_again_after_a_q
         ("PARSIMONY_MODEL_PARAMETERS", '{"messages": []}', "messages is the agent's own"),
     ],
 )
-async def test_settings_of_models_that_cannot_be_read_say_what_they_take(
+async def test_unreadable_model_settings_say_what_is_allowed(
     start: Any, variable: str, text: str, told: str
 ) -> None:
     session = start()
@@ -216,9 +212,7 @@ async def test_settings_of_models_that_cannot_be_read_say_what_they_take(
         session.set_model("ollama/llama3")
 
 
-async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_waiting(
-    start: Any, folder: Path
-) -> None:
+async def test_failing_journal_leaves_question_waiting(start: Any, folder: Path) -> None:
     session = start([ASK, DONE])
     await gather(session.turn("sum it", cell_key="a"))
     with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
@@ -233,9 +227,7 @@ async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_w
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
 
 
-async def test_a_workspace_that_is_deleted_while_open_is_made_again(
-    start: Any, folder: Path
-) -> None:
+async def test_deleted_workspace_is_recreated(start: Any, folder: Path) -> None:
     session = start([DONE, DONE])
     await gather(session.turn("first", cell_key="a"))
     shutil.rmtree(folder / ".ockham")
@@ -244,7 +236,7 @@ async def test_a_workspace_that_is_deleted_while_open_is_made_again(
     assert [turn.request for turn in session.turns()] == ["second"]
 
 
-async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
+async def test_expired_question_is_not_offered(start: Any) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
     session.home.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
@@ -254,9 +246,7 @@ async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["analysis .ipynb", "aux.ipynb", "گزارش‌ها.ipynb"])
-async def test_a_notebook_of_any_name_has_turns_and_publishes(
-    folder: Path, scripted: Any, name: str
-) -> None:
+async def test_notebook_of_any_name_works(folder: Path, scripted: Any, name: str) -> None:
     publish = call("return_dataset", variable="sales", title="Sales")
     session = scripted(LOAD, publish, DONE, folder=folder, notebook=name)
     events = await gather(session.turn("publish", cell_key="a"))
@@ -267,9 +257,7 @@ async def test_a_notebook_of_any_name_has_turns_and_publishes(
 @pytest.mark.parametrize(
     ("reply", "says"), [("", "empty"), ("  ", "empty"), ("3", "there are 2"), ("0", "there are 2")]
 )
-async def test_an_answer_that_is_none_leaves_the_question_waiting(
-    start: Any, reply: str, says: str
-) -> None:
+async def test_empty_answer_leaves_question_waiting(start: Any, reply: str, says: str) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
     with pytest.raises(SessionError, match=says):
@@ -277,7 +265,7 @@ async def test_an_answer_that_is_none_leaves_the_question_waiting(
     assert len(session.pending()) == 1
 
 
-async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> None:
+async def test_two_sessions_answer_a_question_once(start: Any) -> None:
     first, second = start([ASK, DONE]), start([DONE])
     await gather(first.turn("sum it", cell_key="a"))
     (row,) = second.pending()
@@ -288,7 +276,7 @@ async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> N
     assert second._model.requests == []
 
 
-async def test_an_empty_request_is_refused_with_an_example(start: Any) -> None:
+async def test_empty_request_is_refused_with_example(start: Any) -> None:
     session = start()
     with pytest.raises(SessionError, match="for example"):
         await gather(session.turn(" \n", cell_key="a"))
@@ -304,7 +292,7 @@ async def test_two_turns_never_run_at_once(start: Any) -> None:
     assert isinstance((await gather(running))[-1], RunCompleted)
 
 
-async def test_a_consumer_that_goes_away_leaves_a_cancelled_turn(start: Any) -> None:
+async def test_departed_consumer_cancels_turn(start: Any) -> None:
     session = start([LOAD, DONE])
     running = session.turn("load it", cell_key="a")
     await anext(running)
@@ -315,7 +303,7 @@ async def test_a_consumer_that_goes_away_leaves_a_cancelled_turn(start: Any) -> 
     assert not session.stop()
 
 
-async def test_a_workspace_that_cannot_be_written_is_one_sentence(
+async def test_unwritable_workspace_is_one_sentence(
     folder: Path,
 ) -> None:
     (folder / ".ockham").write_text("in the way")
@@ -330,9 +318,7 @@ async def test_a_workspace_that_cannot_be_written_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
-    start: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expired_lease_is_resumed_by_one(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asking = start([ASK])
     await gather(asking.turn("sum it", cell_key="a"))
     slow, quick = start([DONE]), start([DONE])
@@ -356,7 +342,7 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
     assert [turn.status for turn in slow.turns()] == ["done"]
 
 
-async def test_a_question_waits_on_when_no_model_could_be_asked(start: Any) -> None:
+async def test_question_waits_when_no_model_answers(start: Any) -> None:
     class Refused(Exception):
         status_code = 401
 
@@ -372,7 +358,7 @@ async def test_a_question_waits_on_when_no_model_could_be_asked(start: Any) -> N
     assert session.pending() == ()
 
 
-async def test_a_budget_is_the_turns_and_shows_as_raised_once_it_was(start: Any) -> None:
+async def test_budget_belongs_to_turn_and_shows_raise(start: Any) -> None:
     spent = replace(LOAD, usage=Usage(20_000, 0))
     session = start([spent, DONE])
     options = TurnOptions(max_tokens=21_000)
@@ -388,7 +374,7 @@ async def test_a_budget_is_the_turns_and_shows_as_raised_once_it_was(start: Any)
     assert went_on[-1] == RunCompleted(summary="done", variables=("sales",))
 
 
-async def test_names_with_commas_between_are_a_chain(start: Any) -> None:
+async def test_comma_separated_names_are_a_chain(start: Any) -> None:
     session = start([])
     with pytest.raises(SessionError, match="'nobody' does not say which provider"):
         session.set_model("offline, nobody")
@@ -396,7 +382,7 @@ async def test_names_with_commas_between_are_a_chain(start: Any) -> None:
     assert session.model_name == "offline, offline"
 
 
-async def test_a_run_that_is_stopped_at_its_limit_says_what_is_left_and_why(start: Any) -> None:
+async def test_run_stopped_at_limit_says_what_is_left(start: Any) -> None:
     session = start([LOAD, DONE])
     await gather(session.turn("load", cell_key="a", options=TurnOptions(max_iterations=1)))
     *_, end = await gather(session.resume("Stop here"))
@@ -405,7 +391,7 @@ async def test_a_run_that_is_stopped_at_its_limit_says_what_is_left_and_why(star
     assert end.learned_facts == ()
 
 
-async def test_a_run_that_is_stopped_tells_how_long_it_took(start: Any) -> None:
+async def test_stopped_run_tells_its_duration(start: Any) -> None:
     def stop(request: object) -> Any:
         assert session.stop("enough")
         return say("too late")
@@ -419,9 +405,7 @@ async def test_a_run_that_is_stopped_tells_how_long_it_took(start: Any) -> None:
     assert before.elapsed_s > 0
 
 
-async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kernel_ends(
-    folder: Path, scripted: Any
-) -> None:
+async def test_answered_choice_holds_until_reset_or_kernel_end(folder: Path, scripted: Any) -> None:
     for name in ("a", "b"):
         (folder / f"{name}.csv").write_text("town,temp_max,temp_min\nUlm,3,1\nKiel,2,0\n")
 
@@ -453,9 +437,7 @@ async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kerne
     assert isinstance(await end(kernel(), "c3", "a"), UserInputRequested)
 
 
-async def test_the_turns_of_another_notebook_are_read_and_stay_its_own(
-    folder: Path, scripted: Any
-) -> None:
+async def test_turns_of_another_notebook_are_read_only(folder: Path, scripted: Any) -> None:
     await gather(scripted(DONE, folder=folder).turn("go", cell_key="a"))
     copy = scripted(folder=folder, notebook="copy.ipynb")
     assert copy.turns() == ()
@@ -464,9 +446,7 @@ async def test_the_turns_of_another_notebook_are_read_and_stay_its_own(
     assert copy.turns() == ()
 
 
-async def test_another_process_that_took_over_an_id_is_not_waited_for(
-    start: Any, folder: Path
-) -> None:
+async def test_reused_process_id_is_not_waited_for(start: Any, folder: Path) -> None:
     session = start([DONE])
     with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
         journal.execute(

@@ -78,9 +78,7 @@ TYPES = "give each parameter a name and a type that JSON knows"
         (leaving, r"\(SystemExit: 3\): give each parameter a name and a type"),
     ],
 )
-async def test_what_would_break_a_turn_as_a_tool_is_refused_in_one_sentence(
-    start: Any, value: Any, says: str
-) -> None:
+async def test_unfit_tool_is_refused_in_one_sentence(start: Any, value: Any, says: str) -> None:
     session = start()
     bind(session, "own", value)
     with pytest.raises(SessionError, match=f"'own' cannot become a tool.*{says}") as told:
@@ -100,7 +98,7 @@ def area_in(unit: str) -> Any:
 CALL_AREA = (call("area", width=3), DONE)
 
 
-async def test_a_function_that_is_defined_again_is_the_tool_of_the_next_turn(start: Any) -> None:
+async def test_redefined_function_is_next_turns_tool(start: Any) -> None:
     session = start(CALL_AREA)
     bind(session, "area", area_in("feet"))
     session.tools.add("area")
@@ -136,7 +134,7 @@ async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
     ]
 
 
-async def test_neither_the_model_nor_the_tools_change_while_a_turn_runs(start: Any) -> None:
+async def test_model_and_tools_are_fixed_during_turn(start: Any) -> None:
     session = start([DONE])
     model = session.model_name
     bind(session, "area", area_in("feet"))
@@ -174,7 +172,7 @@ def load_kept(request: ModelRequest) -> Completion:
     return call("run_code", code=f"import parsimony_kernel\nrates_now = {found}")
 
 
-async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, folder: Path) -> None:
+async def test_fetched_frame_is_kept_as_source(start: Any, folder: Path) -> None:
     publish = call("return_dataset", variable="rates_now", title="Rates")
     fetch = (call("rates", currency="EUR"), load_kept, publish, DONE)
     session = start([*fetch, *fetch])
@@ -199,7 +197,7 @@ async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, fold
 
 
 @pytest.mark.parametrize("approve", Approval)
-async def test_in_a_kernel_that_cannot_be_watched_every_step_of_code_is_asked_about(
+async def test_unwatchable_kernel_asks_before_every_step(
     scripted: Any, folder: Path, approve: Approval
 ) -> None:
     class Unwatched(CodeExecutor):

@@ -144,7 +144,7 @@ async def place(
     return made
 
 
-async def test_the_inventory_names_its_library_columns_and_rows(place: Place) -> None:
+async def test_inventory_names_library_columns_and_rows(place: Place) -> None:
     (told,), left_out = summarise({"sales": place.sales})
     assert (left_out, told["rows"]) == (0, place.row.rows)
     assert told.get("library", "pandas") == place.row.library
@@ -154,7 +154,7 @@ async def test_the_inventory_names_its_library_columns_and_rows(place: Place) ->
     ]
 
 
-async def test_shown_it_is_a_table_with_the_rows_that_are_there(place: Place) -> None:
+async def test_shown_table_has_existing_rows(place: Place) -> None:
     for shown in ("sales", "display(sales)", "print(sales)"):
         (table,) = (await place(shown)).outputs
         assert isinstance(table, DataFrameObject)
@@ -162,7 +162,7 @@ async def test_shown_it_is_a_table_with_the_rows_that_are_there(place: Place) ->
     assert in_words(place.sales).startswith(f"<{place.row.library} ")
 
 
-async def test_lineage_has_its_file_and_what_is_derived_has_it(place: Place) -> None:
+async def test_lineage_includes_file_and_derivations(place: Place) -> None:
     ledger = place.executor.origin_ledger
     origin = ledger.get("sales")
     assert origin is not None
@@ -174,7 +174,7 @@ async def test_lineage_has_its_file_and_what_is_derived_has_it(place: Place) -> 
     assert [ref.name for ref in ledger.stale("some")] == ["sales"]
 
 
-async def test_a_turn_that_changes_it_is_undone(place: Place) -> None:
+async def test_changing_turn_is_undone(place: Place) -> None:
     changes, checkpoints = Changes(), place.executor.checkpoints()
     await place(f"some = {place.row.derive}")
     object_before, columns = place.sales, frame_names(place.sales)
@@ -195,7 +195,7 @@ def frame_names(value: Any) -> list[str]:
     return [each["name"] for each in told["columns"]]
 
 
-async def test_it_is_published_by_its_own_writer_as_the_same_table(place: Place) -> None:
+async def test_table_is_published_by_its_own_writer(place: Place) -> None:
     stored = encode_dataset(place.sales, "sales")
     assert stored == encode_dataset(place.sales, "sales")
     pd.testing.assert_frame_equal(decode_dataset(stored), SALES, check_dtype=False)
@@ -252,7 +252,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("library", PLANS)
-async def test_a_plan_is_not_computed_to_be_shown(library: str) -> None:
+async def test_plan_is_not_computed_for_display(library: str) -> None:
     asked: list[int] = []
 
     def seen(number: int) -> int:
@@ -294,7 +294,7 @@ class Spark:
         raise AssertionError(f"{name} asks the cluster")
 
 
-def test_a_frame_of_spark_is_described_and_not_published() -> None:
+def test_spark_frame_is_described_not_published() -> None:
     kind = type("DataFrame", (Spark,), {"__module__": "pyspark.sql.dataframe"})
     (told,), _ = summarise({"sales": kind()})
     assert (told["library"], told["rows"]) == ("pyspark", None)
@@ -303,7 +303,7 @@ def test_a_frame_of_spark_is_described_and_not_published() -> None:
         encode_dataset(kind(), "sales")
 
 
-async def test_what_makes_a_frame_of_spark_does_not_change_its_session() -> None:
+async def test_spark_operations_keep_session() -> None:
     class SparkSession:
         def read(self, path: str) -> None:
             self.sent = path  # as the real one notes every command
@@ -314,7 +314,7 @@ async def test_what_makes_a_frame_of_spark_does_not_change_its_session() -> None
     assert (await executor.execute("rows = spark.read('sales.csv')")).changed == ("rows",)
 
 
-async def test_what_a_query_makes_of_a_table_has_that_in_its_lineage_and_undo_says_so() -> None:
+async def test_query_lineage_and_undo() -> None:
     executor = CodeExecutor()
     ledger = executor.origin_ledger
 
@@ -342,9 +342,7 @@ async def test_what_a_query_makes_of_a_table_has_that_in_its_lineage_and_undo_sa
 @pytest.mark.parametrize(
     "many", ["'parts'", "'parts/*.parquet'", "folder", "f'{folder}/*.parquet'"]
 )
-async def test_a_table_in_many_files_has_their_folder_or_pattern_as_its_source(
-    many: str, tmp_path: Path
-) -> None:
+async def test_multi_file_table_has_folder_or_pattern_source(many: str, tmp_path: Path) -> None:
     executor = CodeExecutor()
     (tmp_path / "parts").mkdir()
     SALES.to_parquet(tmp_path / "parts" / "0.parquet")
@@ -360,9 +358,7 @@ async def test_a_table_in_many_files_has_their_folder_or_pattern_as_its_source(
     assert origin.sources == (("parts/*.parquet",) if "*" in many else ("parts",))
 
 
-async def test_a_sql_cell_has_its_tables_in_its_lineage(
-    shell: InteractiveShell, tmp_path: Path
-) -> None:
+async def test_sql_cell_lineage_has_tables(shell: InteractiveShell, tmp_path: Path) -> None:
     def sql(line: str, cell: str) -> None:
         """What JupySQL does with a cell whose result has a name."""
         result, name = shell.user_ns["con"].sql(cell), line.removesuffix("<<").strip()
@@ -388,7 +384,7 @@ async def test_a_sql_cell_has_its_tables_in_its_lineage(
     del shell.magics_manager.magics["cell"]["sql"]
 
 
-def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
+def test_real_model_is_told_available_libraries(tmp_path: Path) -> None:
     context, _ = notebook_in_words(
         CodeExecutor(), tmp_path, (), earlier_turns=0, replaceable=(), today=date(2024, 5, 1)
     )
@@ -398,7 +394,7 @@ def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
     assert "pyspark" not in context
 
 
-async def test_the_built_in_model_says_that_it_computes_with_pandas(place: Place) -> None:
+async def test_built_in_model_says_it_uses_pandas(place: Place) -> None:
     context, _ = notebook_in_words(
         place.executor, place.folder, (), earlier_turns=0, replaceable=()
     )

@@ -145,12 +145,12 @@ async def broken(x: int = 0) -> ToolResult:
 # Kinds, actions and the failure.
 
 
-def test_the_kinds_are_exactly_the_thirteen() -> None:
+def test_exactly_thirteen_kinds() -> None:
     assert {kind.value for kind in FailureKind} == set(DEFAULTS)
     assert all(kind.name == kind.value for kind in FailureKind)
 
 
-def test_the_actions_are_exactly_the_five() -> None:
+def test_exactly_five_actions() -> None:
     assert {action.value for action in Action} == {
         "retry",
         "narrow_scope",
@@ -160,7 +160,7 @@ def test_the_actions_are_exactly_the_five() -> None:
     }
 
 
-def test_a_kind_is_a_string() -> None:
+def test_kind_is_a_string() -> None:
     assert isinstance(FailureKind.tool_error, str)
     assert f"{FailureKind.tool_error}" == "tool_error"
 
@@ -171,7 +171,7 @@ def test_each_kind_has_its_default_action(kind: FailureKind) -> None:
     assert failure_of(kind, suggested_action=None).suggested_action is Action(DEFAULTS[kind])
 
 
-def test_the_example_failure_says_what_the_document_prints() -> None:
+def test_example_failure_prints_as_documented() -> None:
     failure = Failure(
         kind=FailureKind.capability_gap,
         explanation="No connector available for SAP queries",
@@ -183,12 +183,12 @@ def test_the_example_failure_says_what_the_document_prints() -> None:
     assert failure.suggested_action is Action.handoff
 
 
-def test_a_failure_has_the_defaults_of_the_specification() -> None:
+def test_failure_has_documented_defaults() -> None:
     failure = failure_of(FailureKind.tool_error)
     assert (failure.blockers, failure.partial_data, dict(failure.metadata)) == ((), None, {})
 
 
-def test_the_fields_of_a_failure_come_in_their_order() -> None:
+def test_failure_fields_are_in_order() -> None:
     failure = Failure(FailureKind.tool_error, "text", ("b",), Action.stop, {"a": 1}, {"m": 1})
     assert failure.blockers == ("b",)
     assert failure.suggested_action is Action.stop
@@ -196,25 +196,25 @@ def test_the_fields_of_a_failure_come_in_their_order() -> None:
     assert dict(failure.metadata) == {"m": 1}
 
 
-def test_a_failure_is_a_frozen_dataclass() -> None:
+def test_failure_is_a_frozen_dataclass() -> None:
     failure: Any = failure_of(FailureKind.tool_error)
     assert dataclasses.is_dataclass(Failure)
     with pytest.raises(dataclasses.FrozenInstanceError):
         failure.explanation = "another"
 
 
-def test_a_failure_of_no_known_kind_cannot_be_made() -> None:
+def test_unknown_kind_is_rejected() -> None:
     kind: Any = "tool_timeout"
     with pytest.raises(ValueError, match="tool_timeout"):
         Failure(kind=kind, explanation="x")
 
 
-def test_blockers_given_as_a_list_become_a_tuple() -> None:
+def test_blockers_list_becomes_tuple() -> None:
     blockers: Any = ["a", "b"]
     assert failure_of(FailureKind.tool_error, blockers=blockers).blockers == ("a", "b")
 
 
-def test_metadata_counts_neither_in_equality_nor_in_the_hash() -> None:
+def test_metadata_is_ignored_in_equality_and_hash() -> None:
     one = failure_of(FailureKind.tool_error, metadata={"iteration": 1})
     two = failure_of(FailureKind.tool_error, metadata={"iteration": 2})
     assert one == two
@@ -230,17 +230,17 @@ def test_metadata_counts_neither_in_equality_nor_in_the_hash() -> None:
         failure_of(FailureKind.tool_error, blockers=("b",)),
     ],
 )
-def test_kind_explanation_and_blockers_tell_failures_apart(other: Failure) -> None:
+def test_kind_explanation_and_blockers_define_equality(other: Failure) -> None:
     assert failure_of(FailureKind.tool_error) != other
 
 
-def test_a_suggested_action_is_no_part_of_equality() -> None:
+def test_suggested_action_is_ignored_in_equality() -> None:
     assert failure_of(FailureKind.tool_error) == failure_of(
         FailureKind.tool_error, suggested_action=Action.stop
     )
 
 
-def test_a_failure_survives_json_inside_a_state() -> None:
+def test_failure_survives_json_in_state() -> None:
     failure = failure_of(
         FailureKind.policy_violation,
         blockers=("a", "b"),
@@ -254,7 +254,7 @@ def test_a_failure_survives_json_inside_a_state() -> None:
     assert dict(back.metadata) == {"guard": "tokens"}
 
 
-def test_a_raised_failure_carries_it_and_says_kind_and_explanation() -> None:
+def test_raised_failure_carries_kind_and_explanation() -> None:
     failure = failure_of(FailureKind.scope_too_large, "too much at once")
     with pytest.raises(FailureRaised, match=re.escape("scope_too_large: too much at once")) as info:
         raise FailureRaised(failure)
@@ -264,14 +264,12 @@ def test_a_raised_failure_carries_it_and_says_kind_and_explanation() -> None:
 # Detectors: before a step.
 
 
-def test_nothing_is_wrong_with_a_fresh_run() -> None:
+def test_fresh_run_has_no_failure() -> None:
     assert pre_step(small_state(), GUARDRAILS) is None
 
 
 @pytest.mark.parametrize(("iteration", "fires"), [(0, False), (2, False), (3, True), (4, True)])
-def test_the_iteration_limit_fires_once_the_counter_has_reached_it(
-    iteration: int, fires: bool
-) -> None:
+def test_iteration_limit_fires_when_counter_reaches_it(iteration: int, fires: bool) -> None:
     found = pre_step(small_state(iteration=iteration), AgentGuardrails(max_iterations=3))
     assert (found is not None) == fires
     if found is not None:
@@ -281,7 +279,7 @@ def test_the_iteration_limit_fires_once_the_counter_has_reached_it(
 
 
 @pytest.mark.parametrize(("elapsed", "fires"), [(200.0, False), (301.0, True)])
-def test_the_time_limit_fires_past_the_allowed_seconds(elapsed: float, fires: bool) -> None:
+def test_time_limit_fires_past_its_seconds(elapsed: float, fires: bool) -> None:
     state = small_state(accumulated_elapsed_s=elapsed)
     found = pre_step(state, AgentGuardrails(max_execution_time_s=300))
     assert (found is not None) == fires
@@ -292,7 +290,7 @@ def test_the_time_limit_fires_past_the_allowed_seconds(elapsed: float, fires: bo
 
 
 @pytest.mark.parametrize(("silence", "fires"), [(0.0, False), (31.0, True)])
-def test_silence_past_the_stall_threshold_is_no_progress(silence: float, fires: bool) -> None:
+def test_silence_past_stall_threshold_is_no_progress(silence: float, fires: bool) -> None:
     state = small_state(last_event_time_s=time.monotonic() - silence)
     found = pre_step(state, AgentGuardrails(stall_threshold_s=30))
     assert (found is not None) == fires
@@ -309,9 +307,7 @@ def test_silence_past_the_stall_threshold_is_no_progress(silence: float, fires: 
         ({"accumulated_elapsed_s": 999.0, "silent": True}, "time_limit"),
     ],
 )
-def test_before_a_step_iterations_beat_time_and_time_beats_a_stall(
-    fields: dict[str, Any], kind: str
-) -> None:
+def test_iteration_limit_beats_time_limit_beats_stall(fields: dict[str, Any], kind: str) -> None:
     if fields.pop("silent", False):
         fields["last_event_time_s"] = time.monotonic() - 60
     found = pre_step(small_state(**fields), GUARDRAILS)
@@ -332,7 +328,7 @@ def test_before_a_step_iterations_beat_time_and_time_beats_a_stall(
         ("tool_calls", None),
     ],
 )
-def test_the_finish_reason_tells_truncation_and_refusal(finish: str, kind: str | None) -> None:
+def test_finish_reason_shows_truncation_and_refusal(finish: str, kind: str | None) -> None:
     answer = response(("look", {}), finish=finish)
     found = post_llm(response=answer, state=small_state(), guardrails=GUARDRAILS)
     assert (found and found.kind) == kind
@@ -340,7 +336,7 @@ def test_the_finish_reason_tells_truncation_and_refusal(finish: str, kind: str |
         assert found.metadata["finish_reason"] == finish
 
 
-def test_a_refusal_in_the_message_is_a_refusal() -> None:
+def test_refusal_in_message_is_a_refusal() -> None:
     answer = response(text="")
     answer.choices[0].message.refusal = "I will not."
     found = post_llm(response=answer, state=small_state(), guardrails=GUARDRAILS)
@@ -349,7 +345,7 @@ def test_a_refusal_in_the_message_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(("recorded", "fires"), [(0, False), (4, False), (5, True), (6, True)])
-def test_a_call_that_would_reach_the_hard_threshold_is_a_loop(recorded: int, fires: bool) -> None:
+def test_call_reaching_hard_threshold_is_a_loop(recorded: int, fires: bool) -> None:
     state = in_history(small_state(), "look", {"x": 1}, recorded)
     answer = response(("look", {"x": 1}))
     found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
@@ -361,7 +357,7 @@ def test_a_call_that_would_reach_the_hard_threshold_is_a_loop(recorded: int, fir
         assert found.metadata["tool_name"] == "look"
 
 
-def test_a_call_with_other_arguments_is_no_loop() -> None:
+def test_call_with_other_arguments_is_no_loop() -> None:
     state = in_history(small_state(), "look", {"x": 1}, 9)
     answer = response(("look", {"x": 2}))
     assert post_llm(response=answer, state=state, guardrails=GUARDRAILS) is None
@@ -375,7 +371,7 @@ def test_any_call_of_an_answer_may_be_the_loop() -> None:
     assert found.kind is FailureKind.loop_detected
 
 
-def test_arguments_that_are_no_json_count_by_their_text() -> None:
+def test_invalid_json_arguments_are_compared_as_text() -> None:
     state = in_history(small_state(), "look", {"_raw_args": "{broken"}, 9)
     answer = response(("look", "{broken"))
     found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
@@ -392,33 +388,33 @@ def test_truncation_and_refusal_beat_a_loop(finish: str) -> None:
     assert found.kind is not FailureKind.loop_detected
 
 
-def test_the_soft_threshold_finds_nothing() -> None:
+def test_soft_threshold_detects_nothing() -> None:
     rails = AgentGuardrails(loop_soft_threshold=1, loop_hard_threshold=50)
     state = in_history(small_state(), "look", {"x": 1}, 20)
     answer = response(("look", {"x": 1}))
     assert post_llm(response=answer, state=state, guardrails=rails) is None
 
 
-def test_a_signature_is_the_name_and_eight_digits_of_a_hash() -> None:
+def test_signature_is_name_and_eight_hash_digits() -> None:
     assert re.fullmatch(r"look:[0-9a-f]{8}", loop_signature("look", {"x": 1}))
 
 
-def test_a_signature_is_of_the_sorted_arguments_as_json() -> None:
+def test_signature_hashes_sorted_json_arguments() -> None:
     text = '{"a": 1, "b": 2}'
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     assert loop_signature("look", {"b": 2, "a": 1}) == f"look:{digest}"
 
 
-def test_a_signature_knows_what_json_does_not() -> None:
+def test_signature_accepts_non_json_values() -> None:
     assert loop_signature("look", {"x": {1}}) == loop_signature("look", {"x": "{1}"})
 
 
-def test_the_words_for_the_reader_are_no_part_of_a_signature() -> None:
+def test_purpose_is_not_part_of_signature() -> None:
     plain = loop_signature("look", {"x": 1})
     assert loop_signature("look", {"x": 1, "_ui_message": "Looking again"}) == plain
 
 
-def test_recording_a_call_appends_its_signature_and_counts_it() -> None:
+def test_recorded_call_is_appended_and_counted() -> None:
     state = in_history(small_state(), "look", {"x": 1}, 2)
     record_tool_call(state, "look", {"x": 2})
     first, second = loop_signature("look", {"x": 1}), loop_signature("look", {"x": 2})
@@ -430,17 +426,17 @@ def test_recording_a_call_appends_its_signature_and_counts_it() -> None:
 # Detectors: after a tool.
 
 
-def test_a_tool_that_answered_is_no_failure() -> None:
+def test_successful_tool_is_no_failure() -> None:
     assert post_tool(ToolResult.from_data({"a": 1}), tool_call(), small_state()) is None
 
 
-def test_the_failure_of_a_tool_comes_through_as_it_is() -> None:
+def test_tool_failure_passes_unchanged() -> None:
     failure = failure_of(FailureKind.kernel_invalidated)
     assert post_tool(ToolResult.from_failure(failure), tool_call(), small_state()) == failure
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), TimeoutError("over 600 s")])
-def test_an_exception_or_a_deadline_of_a_tool_is_a_tool_error(error: Exception) -> None:
+def test_tool_exception_or_deadline_is_tool_error(error: Exception) -> None:
     found = post_tool(ToolResult.from_exception(error), tool_call("look"), small_state())
     assert found is not None
     assert found.kind is FailureKind.tool_error
@@ -457,7 +453,7 @@ def test_an_exception_or_a_deadline_of_a_tool_is_a_tool_error(error: Exception) 
         lambda state: post_tool(ToolResult.from_exception(ValueError("x")), tool_call(), state),
     ],
 )
-def test_a_detector_changes_nothing(detect: Callable[[RunState], Failure | None]) -> None:
+def test_detectors_change_nothing(detect: Callable[[RunState], Failure | None]) -> None:
     state = in_history(small_state(iteration=3), "look", {"x": 1}, 9)
     before = state.model_dump_json()
     assert detect(state) is not None
@@ -467,11 +463,11 @@ def test_a_detector_changes_nothing(detect: Callable[[RunState], Failure | None]
 # The policy.
 
 
-def test_the_default_policy_is_a_recovery_policy() -> None:
+def test_default_policy_is_a_recovery_policy() -> None:
     assert isinstance(DefaultPolicy(), RecoveryPolicy)
 
 
-def test_a_policy_is_whatever_answers_the_three_questions() -> None:
+def test_policy_is_a_protocol_of_three_methods() -> None:
     class Mine:
         def retry_budget(self, kind: FailureKind) -> int:
             return 0
@@ -487,39 +483,39 @@ def test_a_policy_is_whatever_answers_the_three_questions() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_retry_budgets_are_those_of_the_document(kind: FailureKind) -> None:
+def test_retry_budgets_match_the_document(kind: FailureKind) -> None:
     assert DefaultPolicy().retry_budget(kind) == BUDGETS.get(kind, 0)
 
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(0, 1.0), (1, 2.0), (4, 16.0), (5, 30.0)])
-def test_waits_for_a_provider_double_up_to_thirty_seconds(attempt: int, seconds: float) -> None:
+def test_provider_backoff_doubles_to_thirty_seconds(attempt: int, seconds: float) -> None:
     waited = DefaultPolicy().backoff(FailureKind.transient_provider, attempt=attempt)
     assert waited == seconds
 
 
-def test_a_far_attempt_still_waits_thirty_seconds() -> None:
+def test_late_attempt_waits_thirty_seconds() -> None:
     assert DefaultPolicy().backoff(FailureKind.transient_provider, 5000) == 30.0
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if one != "transient_provider"])
-def test_other_kinds_do_not_wait(kind: FailureKind) -> None:
+def test_other_kinds_have_no_backoff(kind: FailureKind) -> None:
     assert DefaultPolicy().backoff(kind, 3) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_first_failure_gets_the_default_action(kind: FailureKind) -> None:
+def test_first_failure_gets_default_action(kind: FailureKind) -> None:
     decided = DefaultPolicy().decide(failure_of(kind), small_state())
     assert decided is default_action_for(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_suggested_action_is_what_the_decision_starts_from(kind: FailureKind) -> None:
+def test_suggested_action_is_the_starting_point(kind: FailureKind) -> None:
     failure = failure_of(kind, suggested_action=Action.stop)
     assert DefaultPolicy().decide(failure, small_state()) is Action.stop
 
 
 @pytest.mark.parametrize("kind", [FailureKind(name) for name in BUDGETS])
-def test_a_retry_is_promoted_to_a_handoff_when_its_budget_is_spent(kind: FailureKind) -> None:
+def test_retry_becomes_handoff_after_its_budget(kind: FailureKind) -> None:
     policy, state = DefaultPolicy(), small_state()
     decided = []
     for _ in range(BUDGETS[kind] + 1):
@@ -529,7 +525,7 @@ def test_a_retry_is_promoted_to_a_handoff_when_its_budget_is_spent(kind: Failure
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if DEFAULTS[one] == "narrow_scope"])
-def test_the_second_strike_of_narrowing_is_a_handoff(kind: FailureKind) -> None:
+def test_second_narrowing_strike_is_a_handoff(kind: FailureKind) -> None:
     policy, state = DefaultPolicy(), small_state()
     assert policy.decide(failure_of(kind), state) is Action.narrow_scope
     state.record_failure_attempt(kind)
@@ -538,12 +534,12 @@ def test_the_second_strike_of_narrowing_is_a_handoff(kind: FailureKind) -> None:
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if DEFAULTS[one] == "ask_user"])
-def test_a_kind_that_asks_goes_on_asking(kind: FailureKind) -> None:
+def test_asking_kind_keeps_asking(kind: FailureKind) -> None:
     state = small_state(failure_attempts={kind: 4})
     assert DefaultPolicy().decide(failure_of(kind), state) is Action.ask_user
 
 
-def test_strikes_of_one_kind_do_not_count_against_another() -> None:
+def test_strikes_are_counted_per_kind() -> None:
     state = small_state(failure_attempts={FailureKind.scope_too_large: 5})
     decided = DefaultPolicy().decide(failure_of(FailureKind.no_progress), state)
     assert decided is Action.narrow_scope
@@ -562,9 +558,7 @@ EVENTS: dict[Action, tuple[type, bool]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("action", [*Action])
-async def test_each_action_yields_its_event_and_ends_the_run_or_not(
-    action: Action, kind: FailureKind
-) -> None:
+async def test_each_action_yields_its_event_and_ending(action: Action, kind: FailureKind) -> None:
     state = fresh_state()
     [event] = await funnel(failure_of(kind), state, Always(action))
     expected, ends = EVENTS[action]
@@ -573,7 +567,7 @@ async def test_each_action_yields_its_event_and_ends_the_run_or_not(
 
 
 @pytest.mark.parametrize("action", [*Action])
-async def test_the_funnel_counts_and_remembers_whatever_it_does(action: Action) -> None:
+async def test_funnel_counts_and_remembers_every_failure(action: Action) -> None:
     state = fresh_state()
     failure = failure_of(FailureKind.tool_error)
     await funnel(failure, state, Always(action))
@@ -582,7 +576,7 @@ async def test_the_funnel_counts_and_remembers_whatever_it_does(action: Action) 
 
 
 @pytest.mark.parametrize("action", [Action.retry, Action.narrow_scope])
-async def test_a_recoverable_action_says_so_and_attaches_the_failure(action: Action) -> None:
+async def test_recoverable_action_attaches_the_failure(action: Action) -> None:
     failure = failure_of(FailureKind.tool_error)
     [event] = await funnel(failure, fresh_state(), Always(action))
     assert event.recoverable is True
@@ -590,7 +584,7 @@ async def test_a_recoverable_action_says_so_and_attaches_the_failure(action: Act
     assert event.message
 
 
-async def test_the_policy_decides_before_the_attempt_is_counted() -> None:
+async def test_policy_decides_before_attempt_is_counted() -> None:
     seen: list[int] = []
 
     class Watching(PromptPolicy):
@@ -604,7 +598,7 @@ async def test_the_policy_decides_before_the_attempt_is_counted() -> None:
     assert seen == [0, 1, 2]
 
 
-async def test_a_retry_waits_as_long_as_the_policy_says() -> None:
+async def test_retry_waits_as_policy_says() -> None:
     asked: list[FailureKind] = []
 
     class Counting(PromptPolicy):
@@ -616,7 +610,7 @@ async def test_a_retry_waits_as_long_as_the_policy_says() -> None:
     assert asked == [FailureKind.transient_provider]
 
 
-async def test_narrowing_a_stall_offers_the_three_ways_to_end() -> None:
+async def test_narrowed_stall_offers_three_endings() -> None:
     state = fresh_state()
     await funnel(failure_of(FailureKind.no_progress), state)
     assert state.pending_instruction is not None
@@ -625,20 +619,20 @@ async def test_narrowing_a_stall_offers_the_three_ways_to_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["scope_too_large", "kernel_invalidated"])
-async def test_narrowing_a_scope_asks_for_the_smallest_next_step(kind: str) -> None:
+async def test_narrowed_scope_asks_for_smallest_next_step(kind: str) -> None:
     state = fresh_state()
     await funnel(failure_of(FailureKind(kind)), state)
     assert state.pending_instruction is not None
     assert "smallest next step" in state.pending_instruction
 
 
-async def test_a_retry_sets_no_instruction() -> None:
+async def test_retry_sets_no_instruction() -> None:
     state = fresh_state()
     await funnel(failure_of(FailureKind.tool_error), state)
     assert state.pending_instruction is None
 
 
-async def test_asking_suspends_with_a_question_and_a_record_that_verifies() -> None:
+async def test_ask_suspends_with_verifiable_record() -> None:
     state = fresh_state()
     [event] = await funnel(failure_of(FailureKind.ambiguous_input, "two columns fit"), state)
     assert event.question
@@ -651,13 +645,13 @@ async def test_asking_suspends_with_a_question_and_a_record_that_verifies() -> N
 @pytest.mark.parametrize(
     "kind", ["ambiguous_input", "loop_detected", "iteration_limit", "time_limit"]
 )
-async def test_kinds_that_need_a_person_put_a_question(kind: str) -> None:
+async def test_kinds_needing_a_person_ask_a_question(kind: str) -> None:
     [event] = await funnel(failure_of(FailureKind(kind)), fresh_state())
     assert isinstance(event, UserInputRequested)
     assert event.originating_failure_kind == kind
 
 
-async def test_a_suspension_counts_the_failure_that_caused_it() -> None:
+async def test_suspension_counts_its_failure() -> None:
     state = fresh_state()
     failure = failure_of(FailureKind.ambiguous_input)
     [event] = await funnel(failure, state)
@@ -667,7 +661,7 @@ async def test_a_suspension_counts_the_failure_that_caused_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["capability_gap", "output_refused", "policy_violation"])
-async def test_a_handoff_carries_the_blockers_and_asks_nothing(kind: str) -> None:
+async def test_handoff_carries_blockers_and_asks_nothing(kind: str) -> None:
     failure = failure_of(FailureKind(kind), "cannot", blockers=("no connector", "no key"))
     [event] = await funnel(failure, fresh_state())
     assert isinstance(event, Handoff)
@@ -679,14 +673,14 @@ async def test_a_handoff_carries_the_blockers_and_asks_nothing(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["no_progress", "tool_error", "output_truncated"])
-async def test_an_escalated_failure_hands_off_with_blockers(kind: str) -> None:
+async def test_escalated_failure_hands_off_with_blockers(kind: str) -> None:
     state = fresh_state(failure_attempts={FailureKind(kind): 3})
     [event] = await funnel(failure_of(FailureKind(kind)), state)
     assert isinstance(event, Handoff)
     assert event.blockers
 
 
-async def test_a_stop_says_what_is_missing_and_what_was_learned() -> None:
+async def test_stop_reports_missing_and_learned() -> None:
     state = fresh_state()
     [event] = await funnel(failure_of(FailureKind.time_limit, "out of time"), state, STOP)
     assert event.missing
@@ -695,7 +689,7 @@ async def test_a_stop_says_what_is_missing_and_what_was_learned() -> None:
     assert not hasattr(event, "blockers")
 
 
-async def test_repeats_and_strikes_are_counted_apart() -> None:
+async def test_repeats_and_strikes_are_counted_separately() -> None:
     state = in_history(fresh_state(), "look", {"x": 1}, 2)
     await funnel(failure_of(FailureKind.tool_error), state)
     assert state.last_repeat_counts == {loop_signature("look", {"x": 1}): 2}
@@ -705,21 +699,21 @@ async def test_repeats_and_strikes_are_counted_apart() -> None:
 # Lessons.
 
 
-async def test_a_newer_failure_of_a_kind_replaces_the_older_and_goes_last() -> None:
+async def test_newer_failure_of_a_kind_replaces_older() -> None:
     state = fresh_state()
     for kind, text in [("tool_error", "one"), ("no_progress", "two"), ("tool_error", "three")]:
         await funnel(failure_of(FailureKind(kind), text), state, RETRY)
     assert [lesson.explanation for lesson in state.lessons_learned] == ["two", "three"]
 
 
-async def test_only_the_five_newest_kinds_are_remembered() -> None:
+async def test_only_five_newest_kinds_are_remembered() -> None:
     state = fresh_state()
     for kind in KINDS[:7]:
         await funnel(failure_of(kind), state, RETRY)
     assert [lesson.kind for lesson in state.lessons_learned] == KINDS[2:7]
 
 
-def test_lessons_are_rendered_as_the_document_prints_them() -> None:
+def test_lessons_render_as_documented() -> None:
     lesson = failure_of(
         FailureKind.tool_error, "Network timeout", blockers=("No internet connection",)
     )
@@ -733,7 +727,7 @@ def test_lessons_are_rendered_as_the_document_prints_them() -> None:
     assert rendered.strip().endswith("</lessons_learned>")
 
 
-def test_lessons_stand_in_the_last_user_message() -> None:
+def test_lessons_are_in_last_user_message() -> None:
     state = fresh_state(lessons_learned=[failure_of(FailureKind.tool_error, "Network timeout")])
     last = render_for_llm(state, instructions="You analyse.")[-1]
     assert last["role"] == "user"
@@ -744,7 +738,7 @@ def test_lessons_stand_in_the_last_user_message() -> None:
     assert lesson.get("explanation") == "Network timeout"
 
 
-def test_a_lesson_cannot_break_out_of_its_attribute() -> None:
+def test_lesson_cannot_escape_its_attribute() -> None:
     text = 'a "quoted" <tag/> & </lessons_learned>'
     root = ElementTree.fromstring(
         render_lessons_learned([failure_of(FailureKind.tool_error, text)]).strip()
@@ -753,7 +747,7 @@ def test_a_lesson_cannot_break_out_of_its_attribute() -> None:
     assert lesson.get("explanation") == text
 
 
-def test_without_lessons_nothing_is_added() -> None:
+def test_no_lessons_add_nothing() -> None:
     assert "lessons_learned" not in str(render_for_llm(fresh_state(), instructions="You analyse."))
 
 
@@ -772,12 +766,12 @@ RAILS = {
 
 
 @pytest.mark.parametrize(("name", "value"), RAILS.items())
-def test_guardrails_have_the_defaults_of_the_document(name: str, value: float) -> None:
+def test_guardrails_have_documented_defaults(name: str, value: float) -> None:
     assert getattr(AgentGuardrails(), name) == value
     assert getattr(AgentGuardrails(**{name: value + 1}), name) == value + 1
 
 
-def test_an_agent_takes_guardrails_and_a_policy() -> None:
+def test_agent_accepts_guardrails_and_policy() -> None:
     rails, policy = AgentGuardrails(max_iterations=7), Always(Action.stop)
     agent = Agent(model="claude-sonnet-4-6", guardrails=rails, policy=policy)
     assert agent.guardrails == rails
@@ -818,7 +812,7 @@ def litellm_error(name: str, status: int = 500) -> Callable[[], Exception]:
     ("name", "status"),
     [("RateLimitError", 429), ("ServiceUnavailableError", 503), ("APIError", 500)],
 )
-async def test_a_hiccup_of_the_provider_is_retried_in_the_open(
+async def test_provider_hiccup_is_retried_visibly(
     run: Callable[..., Any], name: str, status: int
 ) -> None:
     one = await run(litellm_error(name, status), done())
@@ -830,19 +824,19 @@ async def test_a_hiccup_of_the_provider_is_retried_in_the_open(
     assert not [event for event in one.events if isinstance(event, TERMINAL)]
 
 
-async def test_a_provider_that_stays_down_ends_in_a_handoff(run: Callable[..., Any]) -> None:
+async def test_permanent_outage_ends_in_handoff(run: Callable[..., Any]) -> None:
     one = await run(*[litellm_error("RateLimitError", 429) for _ in range(12)])
     only(one.events, Handoff)
     assert one.provider.asked == BUDGETS["transient_provider"] + 1
 
 
-async def test_a_wrong_key_is_not_retried(run: Callable[..., Any]) -> None:
+async def test_wrong_key_is_not_retried(run: Callable[..., Any]) -> None:
     one = await run(litellm_error("AuthenticationError", 401))
     only(one.events, Handoff)
     assert one.provider.asked == 1
 
 
-async def test_text_without_a_call_is_nudged_once_and_then_handed_off(
+async def test_text_without_call_is_nudged_once_then_handed_off(
     run: Callable[..., Any],
 ) -> None:
     one = await run(Reply("I think so."), Reply("I still think so."))
@@ -853,7 +847,7 @@ async def test_text_without_a_call_is_nudged_once_and_then_handed_off(
     assert one.provider.asked == 2
 
 
-async def test_the_nudge_stands_in_the_next_request_and_in_no_later_one(
+async def test_nudge_appears_in_next_request_only(
     run: Callable[..., Any],
 ) -> None:
     one = await run(Reply("I think so."), use("look", x=1), done(), tools=with_ends(tool_of(look)))
@@ -862,7 +856,7 @@ async def test_the_nudge_stands_in_the_next_request_and_in_no_later_one(
     assert one.state.pending_instruction is None
 
 
-async def test_a_truncated_answer_is_retried_once_and_then_handed_off(
+async def test_truncated_answer_is_retried_once_then_handed_off(
     run: Callable[..., Any],
 ) -> None:
     cut = Reply("The answer is", finish="length")
@@ -872,14 +866,14 @@ async def test_a_truncated_answer_is_retried_once_and_then_handed_off(
     assert one.provider.asked == 2
 
 
-async def test_a_filtered_answer_is_handed_off_at_once(run: Callable[..., Any]) -> None:
+async def test_filtered_answer_is_handed_off_at_once(run: Callable[..., Any]) -> None:
     one = await run(Reply("", finish="content_filter"))
     only(one.events, Handoff)
     assert one.provider.asked == 1
     assert one.state.lessons_learned[-1].kind is FailureKind.output_refused
 
 
-async def test_a_tool_that_raises_is_retried_twice_and_then_handed_off(
+async def test_raising_tool_is_retried_twice_then_handed_off(
     run: Callable[..., Any],
 ) -> None:
     replies = [use("broken", x=number) for number in range(4)]
@@ -895,7 +889,7 @@ async def waits(x: int = 0) -> ToolResult:
     return ToolResult.from_data(x)
 
 
-async def test_a_harmless_tool_past_its_deadline_is_a_tool_error_to_retry(
+async def test_late_harmless_tool_is_retried(
     run: Callable[..., Any],
 ) -> None:
     rails = AgentGuardrails(tool_timeout_s=0.02)
@@ -907,7 +901,7 @@ async def test_a_harmless_tool_past_its_deadline_is_a_tool_error_to_retry(
     assert one.provider.asked == 2
 
 
-async def test_a_tool_past_its_deadline_that_may_have_acted_is_a_question(
+async def test_late_tool_with_possible_effect_becomes_a_question(
     run: Callable[..., Any],
 ) -> None:
     rails = AgentGuardrails(tool_timeout_s=0.02)
@@ -916,7 +910,7 @@ async def test_a_tool_past_its_deadline_that_may_have_acted_is_a_question(
     assert question.originating_failure_kind is FailureKind.tool_error
 
 
-async def test_the_same_call_for_ever_becomes_a_question(run: Callable[..., Any]) -> None:
+async def test_endless_repeated_call_becomes_a_question(run: Callable[..., Any]) -> None:
     seen: list[int] = []
 
     async def look(x: int = 0) -> ToolResult:
@@ -929,7 +923,7 @@ async def test_the_same_call_for_ever_becomes_a_question(run: Callable[..., Any]
     assert len(seen) < 8
 
 
-async def test_the_soft_threshold_is_only_logged(
+async def test_soft_threshold_is_only_logged(
     run: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger="parsimony_kernel")
@@ -942,7 +936,7 @@ async def test_the_soft_threshold_is_only_logged(
     assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
 
 
-async def test_the_last_allowed_iteration_is_followed_by_a_question(
+async def test_last_iteration_is_followed_by_a_question(
     run: Callable[..., Any],
 ) -> None:
     rails = AgentGuardrails(max_iterations=2)
@@ -953,26 +947,26 @@ async def test_the_last_allowed_iteration_is_followed_by_a_question(
     assert one.provider.asked == 2
 
 
-async def test_a_run_at_its_limit_asks_before_it_calls_the_model(run: Callable[..., Any]) -> None:
+async def test_run_at_iteration_limit_asks_before_calling_model(run: Callable[..., Any]) -> None:
     one = await run(state=fresh_state(iteration=1), guardrails=AgentGuardrails(max_iterations=1))
     only(one.events, UserInputRequested)
     assert one.provider.asked == 0
 
 
-async def test_a_run_out_of_time_asks_before_it_calls_the_model(run: Callable[..., Any]) -> None:
+async def test_run_past_time_limit_asks_before_calling_model(run: Callable[..., Any]) -> None:
     one = await run(state=fresh_state(accumulated_elapsed_s=301.0))
     question = only(one.events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.time_limit
     assert one.provider.asked == 0
 
 
-async def test_a_policy_of_the_host_may_stop_without_a_question(run: Callable[..., Any]) -> None:
+async def test_host_policy_may_stop_without_question(run: Callable[..., Any]) -> None:
     one = await run(Reply("Only words."), policy=STOP)
     only(one.events, PartialRunSummary)
     assert one.state.done
 
 
-async def test_a_question_of_the_model_has_no_failure_behind_it(run: Callable[..., Any]) -> None:
+async def test_model_question_has_no_failure(run: Callable[..., Any]) -> None:
     one = await run(ask("Which one?", context="Two fit.", choices=["a", "b"]))
     question = only(one.events, UserInputRequested)
     assert question.question == "Which one?"
@@ -982,7 +976,7 @@ async def test_a_question_of_the_model_has_no_failure_behind_it(run: Callable[..
     assert one.state.done
 
 
-async def test_a_model_that_cannot_hands_off_with_its_blockers(run: Callable[..., Any]) -> None:
+async def test_unable_model_hands_off_with_blockers(run: Callable[..., Any]) -> None:
     reason = {"rationale": "There is no connector.", "blockers": ["SAP is not installed"]}
     one = await run(use("return_unable", **reason))
     handoff = only(one.events, Handoff)
@@ -990,7 +984,7 @@ async def test_a_model_that_cannot_hands_off_with_its_blockers(run: Callable[...
     assert list(handoff.blockers) == ["SAP is not installed"]
 
 
-async def test_a_lesson_is_in_the_requests_after_the_failure(run: Callable[..., Any]) -> None:
+async def test_lesson_is_in_requests_after_failure(run: Callable[..., Any]) -> None:
     tools = with_ends(tool_of(broken), tool_of(look))
     one = await run(use("broken", x=1), use("look", x=1), done(), tools=tools)
     told = [
@@ -999,7 +993,7 @@ async def test_a_lesson_is_in_the_requests_after_the_failure(run: Callable[..., 
     assert told == [False, True, True]
 
 
-async def test_strikes_with_progress_between_them_do_not_add_up(run: Callable[..., Any]) -> None:
+async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
     one = await run(
         Reply("Words."),
         use("look", x=1),
@@ -1021,7 +1015,7 @@ async def test_strikes_with_progress_between_them_do_not_add_up(run: Callable[..
         (Reply("", finish="content_filter"),),
     ],
 )
-async def test_a_run_that_does_not_finish_ends_in_one_terminal_event(
+async def test_unfinished_run_ends_in_one_terminal_event(
     run: Callable[..., Any], replies: tuple[Any, ...]
 ) -> None:
     one = await run(*replies)
@@ -1030,7 +1024,7 @@ async def test_a_run_that_does_not_finish_ends_in_one_terminal_event(
     assert one.state.done
 
 
-async def test_a_run_that_finishes_has_no_terminal_event_of_trouble(
+async def test_finished_run_has_no_failure_event(
     run: Callable[..., Any],
 ) -> None:
     one = await run(done())
@@ -1051,14 +1045,14 @@ def revived(record: SuspensionRecord) -> RunState:
     return RunState.from_suspension(record, files=None, code_executor=None)
 
 
-async def test_a_continued_iteration_limit_starts_its_count_anew(run: Callable[..., Any]) -> None:
+async def test_continued_iteration_limit_restarts_count(run: Callable[..., Any]) -> None:
     record = await suspended(run, iteration=50, accumulated_elapsed_s=100.0)
     state = revived(record)
     assert state.iteration == 0
     assert state.accumulated_elapsed_s >= 100.0
 
 
-async def test_a_continued_time_limit_starts_its_time_anew(run: Callable[..., Any]) -> None:
+async def test_continued_time_limit_restarts_time(run: Callable[..., Any]) -> None:
     record = await suspended(run, iteration=20, accumulated_elapsed_s=301.0)
     state = revived(record)
     assert state.iteration == 20
@@ -1066,7 +1060,7 @@ async def test_a_continued_time_limit_starts_its_time_anew(run: Callable[..., An
 
 
 @pytest.mark.parametrize("kind", ["ambiguous_input", "loop_detected"])
-async def test_another_question_resets_no_budget(kind: str) -> None:
+async def test_other_question_resets_no_budget(kind: str) -> None:
     state = in_history(fresh_state(iteration=40, accumulated_elapsed_s=250.0), "look", {}, 3)
     state.cumulative_cost_usd, state.cumulative_prompt_tokens = 0.5, 700
     state.cumulative_completion_tokens = 30
@@ -1082,7 +1076,7 @@ async def test_another_question_resets_no_budget(kind: str) -> None:
     assert back.failure_attempts[FailureKind.tool_error] == 1
 
 
-async def test_a_loop_is_still_known_after_a_resume(
+async def test_loop_is_remembered_after_resume(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = with_ends(tool_of(look))
@@ -1095,7 +1089,7 @@ async def test_a_loop_is_still_known_after_a_resume(
     assert question.originating_failure_kind is FailureKind.loop_detected
 
 
-async def test_a_budget_still_holds_after_a_resume(
+async def test_budget_holds_after_resume(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await run(ask(), state=fresh_state(iteration=48))
@@ -1112,7 +1106,7 @@ async def test_a_budget_still_holds_after_a_resume(
 # The document's program.
 
 
-async def test_the_document_s_program_asks_and_goes_on(
+async def test_document_program_asks_and_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     provider = Provider(ask("Which GDP?", choices=["monthly", "yearly"]), done("Here it is."))
@@ -1146,7 +1140,7 @@ async def test_the_document_s_program_asks_and_goes_on(
     assert reply in str(provider.requests[-1]["messages"])
 
 
-async def test_the_document_s_policy_example_prints_what_it_says() -> None:
+async def test_document_policy_example_prints_as_stated() -> None:
     policy = DefaultPolicy()
     state = RunState(run_id="r1", session_id="s1")
     failure = Failure(kind=FailureKind.transient_provider, explanation="429 rate limited")

@@ -138,12 +138,12 @@ async def refused(error: str) -> tuple[Shop, StepOutcome]:
 # The five, told apart by one field.
 
 
-def test_the_refusals_are_exactly_the_five() -> None:
+def test_exactly_five_refusals() -> None:
     assert [*RefusalError] == [*WAYS]
 
 
 @every_refusal
-async def test_the_error_field_tells_which_refusal_it_is(error: str) -> None:
+async def test_error_field_names_the_refusal(error: str) -> None:
     _, outcome = await refused(error)
     assert not outcome.ok
     assert outcome.envelope["error"] == error
@@ -151,19 +151,19 @@ async def test_the_error_field_tells_which_refusal_it_is(error: str) -> None:
 
 
 @every_refusal
-async def test_a_refusal_has_the_fields_that_the_document_shows(error: str) -> None:
+async def test_refusal_has_documented_fields(error: str) -> None:
     _, outcome = await refused(error)
     assert outcome.envelope.keys() >= FIELDS[error]
 
 
 @every_refusal
-async def test_a_refusal_can_be_sent_as_json(error: str) -> None:
+async def test_refusal_is_json_serializable(error: str) -> None:
     _, outcome = await refused(error)
     assert json.loads(json.dumps(outcome.envelope)) == outcome.envelope
 
 
 @every_refusal
-async def test_every_refusal_carries_what_is_valid_in_the_state_where_the_agent_stands(
+async def test_refusal_lists_actions_valid_in_current_state(
     error: str,
 ) -> None:
     _, outcome = await refused(error)
@@ -171,7 +171,7 @@ async def test_every_refusal_carries_what_is_valid_in_the_state_where_the_agent_
 
 
 @every_refusal
-async def test_after_any_refusal_the_first_valid_action_is_admitted(error: str) -> None:
+async def test_first_valid_action_is_admitted_after_refusal(error: str) -> None:
     shop, outcome = await refused(error)
     again = await shop.step(outcome.envelope["valid_next_actions"][0])
     assert again.ok
@@ -179,7 +179,7 @@ async def test_after_any_refusal_the_first_valid_action_is_admitted(error: str) 
 
 
 @every_refusal
-async def test_a_refusal_moves_the_agent_nowhere(error: str) -> None:
+async def test_refusal_changes_no_state(error: str) -> None:
     state, action, inputs = WAYS[error]
     shop = Shop(state)
     before = shop.gate.place
@@ -189,7 +189,7 @@ async def test_a_refusal_moves_the_agent_nowhere(error: str) -> None:
 
 
 @every_refusal
-async def test_what_the_agent_reads_is_no_traceback(error: str) -> None:
+async def test_agent_reads_no_traceback(error: str) -> None:
     _, outcome = await refused(error)
     said = [text for text in outcome.envelope.values() if isinstance(text, str)]
     assert not [text for text in said if "\n" in text or "Traceback" in text]
@@ -205,7 +205,7 @@ async def test_what_the_agent_reads_is_no_traceback(error: str) -> None:
         ("action_error", False),
     ],
 )
-async def test_a_refusal_before_the_body_is_guidance_and_one_after_it_a_failure(
+async def test_refusal_before_body_is_guidance_and_after_is_failure(
     error: str, is_guidance: bool
 ) -> None:
     _, outcome = await refused(error)
@@ -221,7 +221,7 @@ async def test_a_refusal_before_the_body_is_guidance_and_one_after_it_a_failure(
         ("action_timeout", FailureType.TIMEOUT, Effect.uncertain),
     ],
 )
-async def test_each_refusal_is_one_failure_with_its_kind_type_and_effect(
+async def test_each_refusal_maps_to_kind_type_and_effect(
     error: str, type_: FailureType, effect: Effect
 ) -> None:
     _, outcome = await refused(error)
@@ -232,7 +232,7 @@ async def test_each_refusal_is_one_failure_with_its_kind_type_and_effect(
     assert outcome.failure.effect is effect
 
 
-async def test_a_body_that_raised_is_a_tool_error_that_the_gate_reported() -> None:
+async def test_raising_body_is_a_reported_tool_error() -> None:
     _, outcome = await refused("action_error")
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.tool_error
@@ -244,9 +244,7 @@ async def test_a_body_that_raised_is_a_tool_error_that_the_gate_reported() -> No
 
 @pytest.mark.parametrize("state", [*NEXT])
 @pytest.mark.parametrize("action", ACTIONS)
-async def test_an_action_of_the_graph_is_blocked_wherever_no_edge_leads_on(
-    state: str, action: str
-) -> None:
+async def test_action_without_edge_is_blocked(state: str, action: str) -> None:
     shop = Shop(state)
     outcome = await shop.step(action)
     is_blocked = outcome.envelope.get("error") == "invalid_transition"
@@ -256,21 +254,19 @@ async def test_an_action_of_the_graph_is_blocked_wherever_no_edge_leads_on(
 
 @pytest.mark.parametrize("state", [*NEXT])
 @pytest.mark.parametrize("verb", ["tako_order", "refund", "PAY", "", "take_order "])
-async def test_a_verb_that_is_not_in_the_graph_gets_every_name_that_is(
-    state: str, verb: str
-) -> None:
+async def test_unknown_verb_gets_all_action_names(state: str, verb: str) -> None:
     outcome = await Shop(state).step(verb, {})
     assert outcome.envelope["error"] == "unknown_action"
     assert outcome.envelope["known_actions"] == ACTIONS
 
 
 @pytest.mark.parametrize("error", [each for each in WAYS if each != "unknown_action"])
-async def test_only_an_unknown_action_needs_the_names_of_all_actions(error: str) -> None:
+async def test_only_unknown_action_lists_all_names(error: str) -> None:
     _, outcome = await refused(error)
     assert "known_actions" not in outcome.envelope
 
 
-async def test_a_tool_that_the_graph_does_not_name_is_not_run() -> None:
+async def test_tool_missing_from_graph_is_not_run() -> None:
     shop = Shop()
 
     @tool
@@ -294,13 +290,13 @@ async def test_a_tool_that_the_graph_does_not_name_is_not_run() -> None:
         ("ordered", "edit_file", {"nothing": 1}, "validation_failed"),
     ],
 )
-async def test_the_first_check_that_fails_gives_the_answer(
+async def test_first_failing_check_answers(
     state: str, action: str, inputs: dict[str, Any], error: str
 ) -> None:
     assert (await Shop(state).step(action, inputs)).envelope["error"] == error
 
 
-async def test_a_validator_is_not_asked_about_inputs_that_break_the_signature() -> None:
+async def test_validator_skips_inputs_breaking_the_signature() -> None:
     asked: list[Any] = []
 
     @tool(validators=(asked.append,))
@@ -316,13 +312,13 @@ async def test_a_validator_is_not_asked_about_inputs_that_break_the_signature() 
 # Validators.
 
 
-async def test_the_validator_of_a_tool_gives_the_reason() -> None:
+async def test_tool_validator_gives_the_reason() -> None:
     shop, outcome = await refused("validation_failed")
     assert outcome.envelope["reason"] == "modifier must be one of: oat, soy, almond"
     assert shop.ran == []
 
 
-async def test_the_validator_of_a_tool_names_the_field_and_what_it_got() -> None:
+async def test_tool_validator_names_field_and_value() -> None:
     _, outcome = await refused("validation_failed")
     assert outcome.envelope["details"] == {"field": "modifier", "got": "moon"}
 
@@ -363,7 +359,7 @@ MOON, NINE = {"field": "modifier", "got": "moon"}, {"field": "cups", "got": 9}
         ),
     ],
 )
-async def test_validator_of_several_arguments_names_its_field(
+async def test_multi_argument_validator_names_its_field(
     validator: Validator, reason: str, details: Any
 ) -> None:
     @tool(validators=(validator,))
@@ -379,13 +375,13 @@ async def test_validator_of_several_arguments_names_its_field(
 
 
 @pytest.mark.parametrize("modifier", MODIFIERS)
-async def test_inputs_that_the_validator_accepts_reach_the_body(modifier: str) -> None:
+async def test_accepted_inputs_reach_the_body(modifier: str) -> None:
     shop = Shop("ordered")
     outcome = await shop.step("add_modifier", {"modifier": modifier})
     assert (outcome.envelope["result"], shop.ran) == (modifier, ["add_modifier"])
 
 
-async def test_a_rejected_input_may_be_sent_again_corrected() -> None:
+async def test_rejected_input_may_be_corrected() -> None:
     shop, _ = await refused("validation_failed")
     assert (await shop.step("add_modifier", {"modifier": "soy"})).ok
     assert shop.ran == ["add_modifier"]
@@ -418,9 +414,7 @@ def named(function: Callable[..., Any], name: str) -> Tool:
 
 @pytest.mark.parametrize("seconds", [30, 7, 2.5])
 @pytest.mark.parametrize("body", ["waits", "blocks", "calculates"])
-async def test_any_body_past_its_budget_is_a_refusal_that_says_the_budget(
-    body: str, seconds: float
-) -> None:
+async def test_late_body_is_a_refusal_with_its_budget(body: str, seconds: float) -> None:
     release = threading.Event()
     gate = Gate(Tools([named(hanging(release)[body], "fetch_report")]), timeout_s=seconds)
     try:
@@ -438,7 +432,7 @@ async def test_any_body_past_its_budget_is_a_refusal_that_says_the_budget(
     assert waited >= seconds
 
 
-async def test_others_go_on_while_a_body_calculates() -> None:
+async def test_other_tasks_run_while_body_computes() -> None:
     release, ticks = threading.Event(), 0
 
     async def tick() -> None:
@@ -458,7 +452,7 @@ async def test_others_go_on_while_a_body_calculates() -> None:
     assert ticks > 10
 
 
-async def test_a_sync_body_runs_in_another_thread_than_the_loop() -> None:
+async def test_sync_body_runs_off_the_loop_thread() -> None:
     def where() -> int:
         return threading.get_ident()
 
@@ -468,7 +462,7 @@ async def test_a_sync_body_runs_in_another_thread_than_the_loop() -> None:
     assert outcome.envelope["result"] != threading.get_ident()
 
 
-async def test_a_body_within_its_budget_is_no_refusal() -> None:
+async def test_timely_body_is_no_refusal() -> None:
     gate = Gate(Tools([named(lambda: "in time", "fetch_report")]), timeout_s=30)
     outcome = await gate.step("fetch_report", {})
     assert outcome.envelope["result"] == "in time"
@@ -491,7 +485,7 @@ RAISED: list[tuple[Exception, str, str]] = [
 
 @pytest.mark.parametrize(("exc", "name", "text"), RAISED)
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_type_and_message_of_what_a_body_raised_are_passed_on(
+async def test_exception_type_and_message_are_passed_on(
     exc: Exception, name: str, text: str, is_async: bool
 ) -> None:
     async def waits() -> None:
@@ -507,7 +501,7 @@ async def test_type_and_message_of_what_a_body_raised_are_passed_on(
     assert outcome.envelope["error_message"] == text
 
 
-async def test_a_precondition_of_the_body_is_recovered_from_by_what_it_asks_for() -> None:
+async def test_unmet_precondition_is_recovered_by_its_remedy() -> None:
     read: list[str] = []
 
     @tool
@@ -544,7 +538,7 @@ async def test_a_precondition_of_the_body_is_recovered_from_by_what_it_asks_for(
         ("ordered", "pay", "paid", "paid"),
     ],
 )
-async def test_a_success_has_the_result_and_what_is_valid_in_the_new_state(
+async def test_success_has_result_and_valid_next_actions(
     state: str, action: str, result: str, becomes: str
 ) -> None:
     outcome = await Shop(state).step(action)
@@ -562,7 +556,7 @@ async def test_a_success_has_the_result_and_what_is_valid_in_the_new_state(
         ("ordered", "pay", "paid"),
     ],
 )
-async def test_a_success_says_the_new_state(state: str, action: str, becomes: str) -> None:
+async def test_success_reports_new_state(state: str, action: str, becomes: str) -> None:
     assert (await Shop(state).step(action)).envelope["state"] == becomes
 
 
@@ -570,7 +564,7 @@ QUICK = [each for each in ACTIONS if each != "fetch_report"]
 
 
 @given(st.lists(st.sampled_from([*QUICK, "tako_order", "edit"]), max_size=12))
-async def test_every_response_says_what_may_be_requested_next_and_that_is_so(
+async def test_every_response_lists_true_next_actions(
     requests: list[str],
 ) -> None:
     shop = Shop()
@@ -583,7 +577,7 @@ async def test_every_response_says_what_may_be_requested_next_and_that_is_so(
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=30))
-async def test_an_agent_without_a_model_of_the_graph_is_never_stuck(choices: list[int]) -> None:
+async def test_agent_ignorant_of_graph_is_never_stuck(choices: list[int]) -> None:
     shop = Shop()
     answer = (await shop.step("hello?", {})).envelope
     for choice in choices:
@@ -594,7 +588,7 @@ async def test_an_agent_without_a_model_of_the_graph_is_never_stuck(choices: lis
         assert answer.get("error") in (None, "action_error")
 
 
-async def test_what_is_valid_now_can_be_asked_without_a_step() -> None:
+async def test_valid_actions_can_be_queried_without_a_step() -> None:
     shop = Shop()
     assert [*shop.gate.valid_next_actions] == NEXT["new"]
     await shop.step("take_order")
@@ -605,7 +599,7 @@ async def test_what_is_valid_now_can_be_asked_without_a_step() -> None:
 # Without a procedure.
 
 
-async def test_without_a_procedure_every_tool_is_valid_until_the_run_ends() -> None:
+async def test_without_procedure_every_tool_is_valid_until_end() -> None:
     tools = Shop().tools() + termination_tools()
     gate = Gate(tools, timeout_s=30)
     assert [*gate.valid_next_actions] == [*tools]

@@ -148,7 +148,7 @@ PATHS = {
     ("module", "name"),
     [(module, name) for module, names in PATHS.items() for name in names.split()],
 )
-def test_a_name_is_where_the_document_says(
+def test_name_is_importable_where_documented(
     module: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -156,7 +156,7 @@ def test_a_name_is_where_the_document_says(
 
 
 @pytest.mark.parametrize("module", ["failure.recovery", "renderer"])
-def test_recovery_and_rendering_do_not_pull_in_the_agent_and_its_loop(module: str) -> None:
+def test_recovery_and_rendering_do_not_import_agent(module: str) -> None:
     program = (
         f"import sys, parsimony_kernel.agent.{module}\n"
         "print([name for name in ('agent.agent', 'agent.loop')"
@@ -222,11 +222,11 @@ def keywords(function: Callable[..., Any]) -> set[str]:
         (BaseCodeExecutor.clear_namespace, "(self)"),
     ],
 )
-def test_a_signature_is_the_printed_one(function: Callable[..., Any], signature: str) -> None:
+def test_signature_matches_document(function: Callable[..., Any], signature: str) -> None:
     assert shown(function).replace("86400.0", "86400") == signature
 
 
-def test_an_agent_takes_the_named_arguments() -> None:
+def test_agent_accepts_documented_arguments() -> None:
     names = set(inspect.signature(Agent).parameters)
     assert names >= {
         "model",
@@ -245,17 +245,17 @@ def test_an_agent_takes_the_named_arguments() -> None:
     }
 
 
-def test_an_agent_without_a_model_is_a_type_error() -> None:
+def test_agent_without_model_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         Agent()
 
 
 @pytest.mark.parametrize("given", [{"model": "gpt-4o-mini"}, {"model_config": {"model": "m"}}])
-def test_a_model_or_its_configuration_is_enough(given: dict[str, Any]) -> None:
+def test_model_or_configuration_suffices(given: dict[str, Any]) -> None:
     assert isinstance(Agent(**given), Agent)
 
 
-def test_the_logical_ids_take_keywords_only() -> None:
+def test_logical_ids_take_keywords_only() -> None:
     wanted: dict[Callable[..., Any], set[str]] = {
         dataset_logical_id: {"notebook_ids", "variable_name", "sources"},
         chart_logical_id: {"variable_name", "source_datasets", "sources"},
@@ -291,7 +291,7 @@ def test_the_logical_ids_take_keywords_only() -> None:
         ),
     ],
 )
-def test_a_value_has_the_named_fields(model: Any, names: str) -> None:
+def test_value_has_documented_fields(model: Any, names: str) -> None:
     assert set(names.split()) - set(model.model_fields) == set()
 
 
@@ -320,7 +320,7 @@ EVENT_FIELDS = {
 
 
 @pytest.mark.parametrize(("name", "kind"), EVENT_TYPES.items())
-def test_an_event_is_a_model_with_a_literal_type(name: str, kind: str) -> None:
+def test_event_is_a_model_with_literal_type(name: str, kind: str) -> None:
     fields = getattr(event_module, name).model_fields
     assert fields["type"].default == kind
     assert set(EVENT_FIELDS.get(name, "").split()) - set(fields) == set()
@@ -359,14 +359,14 @@ def test_tools_are_a_mapping_by_name() -> None:
     assert tools.get("absent") is None
 
 
-def test_tools_add_up_and_copy() -> None:
+def test_tools_can_be_added_and_copied() -> None:
     both = Tools([LOOK]) + termination_tools()
     assert set(both) == {"look", "return_done", "return_unable", "ask_user"}
     assert dict(both.copy()) == dict(both)
     assert both.copy() is not both
 
 
-def test_tools_show_themselves_as_litellm_takes_them() -> None:
+def test_tools_render_as_litellm_schemas() -> None:
     [shown_tool] = Tools([LOOK]).to_llm()
     assert shown_tool["type"] == "function"
     assert shown_tool["function"]["name"] == "look"
@@ -374,7 +374,7 @@ def test_tools_show_themselves_as_litellm_takes_them() -> None:
     assert shown_tool["function"]["parameters"]["properties"]["x"]["type"] == "integer"
 
 
-def test_a_tool_says_how_it_may_be_run() -> None:
+def test_tool_declares_its_effect_and_retries() -> None:
     tool = tool_of(
         look,
         tool_type="system",
@@ -387,11 +387,11 @@ def test_a_tool_says_how_it_may_be_run() -> None:
     assert (tool.parallelizable, tool.timeout_s) == (True, 3.0)
 
 
-async def test_the_function_of_a_tool_may_be_awaited() -> None:
+async def test_tool_function_may_be_awaited() -> None:
     assert (await LOOK.function(x=4)).data == "saw 4"
 
 
-def test_a_result_is_data_or_an_exception_or_a_failure() -> None:
+def test_result_is_data_exception_or_failure() -> None:
     data = ToolResult.from_data([1])
     assert (data.ok, data.data, data.exception_message, data.failure) == (True, [1], None, None)
     raised = ToolResult.from_exception(ValueError("bad column"))
@@ -405,7 +405,7 @@ def test_a_result_is_data_or_an_exception_or_a_failure() -> None:
 @pytest.mark.parametrize(
     ("name", "idempotent"), [("return_done", True), ("return_unable", False), ("ask_user", True)]
 )
-def test_a_termination_tool_says_whether_it_may_run_twice(name: str, idempotent: bool) -> None:
+def test_termination_tool_declares_repeatability(name: str, idempotent: bool) -> None:
     assert termination_tools()[name].idempotent is idempotent
 
 
@@ -420,7 +420,7 @@ def test_a_termination_tool_says_whether_it_may_run_twice(name: str, idempotent:
         ("ask_user", {"question": " "}, "non-empty question"),
     ],
 )
-async def test_a_termination_tool_refuses_empty_words(
+async def test_termination_tool_rejects_empty_words(
     name: str, arguments: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
@@ -430,7 +430,7 @@ async def test_a_termination_tool_refuses_empty_words(
 # The loop.
 
 
-def test_runs_are_streams_of_events_and_ask_is_a_coroutine() -> None:
+def test_run_is_an_event_stream_and_ask_a_coroutine() -> None:
     for stream in (run_loop, resume_run, Agent.run, Agent.resume):
         assert inspect.isasyncgenfunction(stream), stream
     assert inspect.iscoroutinefunction(Agent.ask)
@@ -462,7 +462,7 @@ def words_of(events: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_answers_of_every_shape_are_understood(run: Callable[..., Any], shape: Any) -> None:
+async def test_answer_of_every_shape_is_understood(run: Callable[..., Any], shape: Any) -> None:
     first = Reply("Let me see first.", calls=(("look", {"x": 7}),))
     one = await run(first, done(), shape=shape)
     ran = [event for event in one.events if isinstance(event, ToolEvent) and event.completed]
@@ -473,16 +473,14 @@ async def test_answers_of_every_shape_are_understood(run: Callable[..., Any], sh
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_what_the_model_says_is_shown_whatever_its_shape(
-    run: Callable[..., Any], shape: Any
-) -> None:
+async def test_text_of_every_shape_is_emitted(run: Callable[..., Any], shape: Any) -> None:
     words = Reply("Let me see first.", calls=(("return_done", {"summary": "Seen."}),))
     one = await run(words, shape=shape)
     assert words_of(one.events) == "Let me see first."
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_usage_is_counted_from_every_shape(run: Callable[..., Any], shape: Any) -> None:
+async def test_usage_of_every_shape_is_counted(run: Callable[..., Any], shape: Any) -> None:
     one = await run(use("look", x=1), done(), shape=shape)
     assert one.state.cumulative_prompt_tokens == 20
     assert one.state.cumulative_completion_tokens == 10
@@ -491,7 +489,7 @@ async def test_usage_is_counted_from_every_shape(run: Callable[..., Any], shape:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_an_answer_without_usage_is_no_failure(run: Callable[..., Any], shape: Any) -> None:
+async def test_answer_without_usage_is_no_failure(run: Callable[..., Any], shape: Any) -> None:
     reply = Reply(calls=(("return_done", {"summary": "Done."}),), usage=None)
     one = await run(reply, shape=shape)
     assert one.state.done
@@ -506,7 +504,7 @@ async def test_several_calls_of_one_answer_all_run(run: Callable[..., Any], shap
     assert "saw 2" in str(one.state.messages)
 
 
-async def test_the_chunk_builder_is_looked_up_when_it_is_called(
+async def test_chunk_builder_is_looked_up_at_call_time(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = install(monkeypatch, Provider())
@@ -524,7 +522,7 @@ async def test_the_chunk_builder_is_looked_up_when_it_is_called(
     assert not [event for event in one.events if isinstance(event, AgentError | Handoff)]
 
 
-async def test_the_cost_function_is_looked_up_when_it_is_called(
+async def test_cost_function_is_looked_up_at_call_time(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = install(monkeypatch, Provider())
@@ -533,7 +531,7 @@ async def test_the_cost_function_is_looked_up_when_it_is_called(
     assert one.state.cumulative_cost_usd == 0.5
 
 
-def test_litellm_is_an_attribute_of_the_agent_module(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_litellm_is_an_attribute_of_agent_module(monkeypatch: pytest.MonkeyPatch) -> None:
     litellm = install(monkeypatch, Provider())
     assert agent_module.litellm is litellm
 
@@ -545,7 +543,7 @@ def litellm_body(body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("wrap", [as_object, litellm_body])
-def test_accumulated_usage_is_added_to_the_state_and_returned(
+def test_usage_is_accumulated_in_state_and_returned(
     wrap: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = install(monkeypatch, Provider())
@@ -557,7 +555,7 @@ def test_accumulated_usage_is_added_to_the_state_and_returned(
     assert state.cumulative_cost_usd == 0.125
 
 
-def test_a_cost_that_nobody_knows_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_cost_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     litellm = install(monkeypatch, Provider())
 
     def unknown(*_: Any, **__: Any) -> float:
@@ -575,7 +573,7 @@ def names_sent(provider: Provider) -> set[str]:
 
 
 @pytest.mark.parametrize("tools", [with_ends(LOOK), list(with_ends(LOOK).values())])
-async def test_tools_may_be_a_mapping_or_a_list(run: Callable[..., Any], tools: Any) -> None:
+async def test_tools_may_be_mapping_or_list(run: Callable[..., Any], tools: Any) -> None:
     one = await run(use("look", x=3), done(), tools=tools)
     assert names_sent(one.provider) == {"look", "return_done", "return_unable", "ask_user"}
     assert "saw 3" in str(one.state.messages)
@@ -583,39 +581,39 @@ async def test_tools_may_be_a_mapping_or_a_list(run: Callable[..., Any], tools: 
 
 
 @pytest.mark.parametrize("tools", [Tools(), []])
-async def test_an_agent_without_tools_still_ends(run: Callable[..., Any], tools: Any) -> None:
+async def test_agent_without_tools_can_end(run: Callable[..., Any], tools: Any) -> None:
     one = await run(Reply("Words."), Reply("Words."), tools=tools)
     only(one.events, Handoff)
     assert one.state.done
 
 
-async def test_the_model_of_the_configuration_is_the_one_that_is_asked(
+async def test_configured_model_is_asked(
     run: Callable[..., Any],
 ) -> None:
     one = await run(done(), model_config={"model": "gpt-4o-mini", "temperature": 0})
     assert one.provider.requests[0]["model"] == "gpt-4o-mini"
 
 
-async def test_what_the_model_said_is_kept_when_it_is_a_failure(run: Callable[..., Any]) -> None:
+async def test_text_is_kept_on_failure(run: Callable[..., Any]) -> None:
     one = await run(Reply("A very odd sentence."), done())
     assert "A very odd sentence." in str(one.state.messages)
     assert "A very odd sentence." in str(one.provider.requests[1]["messages"])
 
 
-async def test_a_text_alone_does_not_end_a_run(run: Callable[..., Any]) -> None:
+async def test_text_alone_does_not_end_a_run(run: Callable[..., Any]) -> None:
     one = await run(Reply("The answer is 4."), done())
     error = only(one.events, AgentError)
     assert error.failure.kind is FailureKind.no_progress
     assert one.provider.asked == 2
 
 
-async def test_every_iteration_asks_the_model_once(run: Callable[..., Any]) -> None:
+async def test_each_iteration_asks_model_once(run: Callable[..., Any]) -> None:
     one = await run(use("look", x=1), use("look", x=2), done())
     assert len([event for event in one.events if isinstance(event, LLMCallCompleted)]) == 3
     assert one.provider.asked == 3
 
 
-async def test_every_call_has_one_result_in_the_transcript(run: Callable[..., Any]) -> None:
+async def test_every_call_has_one_result_in_transcript(run: Callable[..., Any]) -> None:
     both = Reply(calls=(("look", {"x": 1}), ("absent", {})))
     one = await run(both, done())
     sent = one.provider.requests[1]["messages"]
@@ -625,7 +623,7 @@ async def test_every_call_has_one_result_in_the_transcript(run: Callable[..., An
     assert len(set(asked)) == 2
 
 
-async def test_a_failure_inside_a_tool_result_goes_through_the_funnel(
+async def test_failure_in_tool_result_goes_through_funnel(
     run: Callable[..., Any],
 ) -> None:
     async def lost(x: int = 0) -> ToolResult:
@@ -637,7 +635,7 @@ async def test_a_failure_inside_a_tool_result_goes_through_the_funnel(
     assert "smallest next step" in str(one.provider.requests[1]["messages"])
 
 
-async def test_messages_of_a_run_may_be_objects(run: Callable[..., Any]) -> None:
+async def test_messages_may_be_objects(run: Callable[..., Any]) -> None:
     class Message:
         role = "user"
         metadata: dict[str, Any] = {}  # noqa: RUF012
@@ -650,7 +648,7 @@ async def test_messages_of_a_run_may_be_objects(run: Callable[..., Any]) -> None
     assert one.state.done
 
 
-async def test_a_request_repeats_the_one_before_it(run: Callable[..., Any]) -> None:
+async def test_request_repeats_its_predecessor(run: Callable[..., Any]) -> None:
     one = await run(use("look", x=1), use("look", x=2), done())
     first, second, third = [request["messages"] for request in one.provider.requests]
     assert second[: len(first)] == first
@@ -664,7 +662,7 @@ async def test_every_event_survives_json(run: Callable[..., Any]) -> None:
         assert type(event).model_validate_json(event.model_dump_json()) == event
 
 
-async def test_a_silent_model_is_a_hiccup_of_the_provider(
+async def test_silent_model_is_transient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provider = Provider(done())
@@ -684,7 +682,7 @@ async def test_a_silent_model_is_a_hiccup_of_the_provider(
     assert provider.asked == 1
 
 
-async def test_a_run_cancelled_before_it_began_asks_nobody(run: Callable[..., Any]) -> None:
+async def test_cancelled_run_asks_nothing_before_start(run: Callable[..., Any]) -> None:
     request = CancellationRequest()
     request.set()
     one = await run(cancellation=request)
@@ -692,7 +690,7 @@ async def test_a_run_cancelled_before_it_began_asks_nobody(run: Callable[..., An
     assert one.provider.asked == 0
 
 
-async def test_a_cancelled_run_ends_at_the_next_boundary(run: Callable[..., Any]) -> None:
+async def test_cancelled_run_ends_at_next_boundary(run: Callable[..., Any]) -> None:
     request = CancellationRequest()
 
     async def stopping(x: int = 0) -> ToolResult:
@@ -706,7 +704,7 @@ async def test_a_cancelled_run_ends_at_the_next_boundary(run: Callable[..., Any]
     assert one.provider.asked == 1
 
 
-async def test_a_run_is_cancelled_while_the_model_is_silent(
+async def test_cancel_ends_silent_model_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     request, provider = CancellationRequest(), Provider()
@@ -735,14 +733,14 @@ async def thinking(*thoughts: str) -> AsyncIterator[Any]:
         yield ModelResponseStream(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
 
 
-async def test_reasoning_is_kept_apart_from_the_text(run: Callable[..., Any]) -> None:
+async def test_reasoning_is_separate_from_text(run: Callable[..., Any]) -> None:
     one = await run(thinking("Hm, ", "a mean."), done())
     thought = [event for event in one.events if event.type == "reasoning_delta"]
     assert "".join(event.content for event in thought) == "Hm, a mean."
     assert words_of(one.events) == "Seen."
 
 
-async def test_reasoning_is_accumulated_in_the_state(run: Callable[..., Any]) -> None:
+async def test_reasoning_accumulates_in_state(run: Callable[..., Any]) -> None:
     one = await run(thinking("Hm, ", "a mean."), done())
     assert "Hm, a mean." in one.state.accumulated_reasoning
 
@@ -750,7 +748,7 @@ async def test_reasoning_is_accumulated_in_the_state(run: Callable[..., Any]) ->
 # The agent.
 
 
-async def test_the_document_s_first_program_prints_text_and_tools(
+async def test_first_document_program_prints_text_and_tools(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends = Reply("Looks fine.", calls=(("return_done", {"summary": "Looks fine."}),))
@@ -766,7 +764,7 @@ async def test_the_document_s_first_program_prints_text_and_tools(
     assert capsys.readouterr().out == "Looks fine.\n[tool return_done done]\n"
 
 
-async def test_the_document_s_second_program_resumes_in_another_process(
+async def test_second_document_program_resumes_in_another_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provider = Provider(ask("Which file?"), done())
@@ -786,7 +784,7 @@ async def test_the_document_s_second_program_resumes_in_another_process(
     assert any(one["role"] == "user" and "the second file" in str(one) for one in sent)
 
 
-async def test_the_second_try_at_one_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_second_use_of_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Provider(ask(), done(), done())
     install(monkeypatch, provider)
     agent = Agent(model="gpt-4o-mini", suspension_secret=SECRET)
@@ -798,7 +796,7 @@ async def test_the_second_try_at_one_record_is_refused(monkeypatch: pytest.Monke
     assert provider.asked == 2
 
 
-async def test_a_bare_agent_s_record_is_used_once(
+async def test_bare_agent_record_is_single_use(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, provider = await continued(record, "the second one", monkeypatch)
@@ -807,7 +805,7 @@ async def test_a_bare_agent_s_record_is_used_once(
         await continued(record, "the second one", monkeypatch)
 
 
-async def test_ask_gives_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ask_returns_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Provider(done("It grew by half.")))
     result = await Agent(model="gpt-4o-mini").ask("What grew?")
     assert isinstance(result, AgentResult)
@@ -818,7 +816,7 @@ async def test_ask_gives_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert only(list(result.events), LLMCallCompleted)
 
 
-async def test_a_recovered_failure_leaves_the_result_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovered_failure_leaves_result_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Provider(Reply("Hm."), done()))
     result = await Agent(model="gpt-4o-mini").ask("What grew?")
     assert any(isinstance(event, AgentError) for event in result.events)
@@ -828,15 +826,13 @@ async def test_a_recovered_failure_leaves_the_result_ok(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "reply", [ask(), use("return_unable", rationale="No.", blockers=["no file"])]
 )
-async def test_a_run_that_did_not_finish_is_not_ok(
-    reply: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unfinished_run_is_not_ok(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Provider(reply))
     result = await Agent(model="gpt-4o-mini").ask("What grew?")
     assert result.ok is not True
 
 
-async def test_a_tool_that_is_given_joins_the_agent_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_given_tool_joins_agents_own(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Provider(use("look", x=5), done())
     install(monkeypatch, provider)
     result = await Agent(model="gpt-4o-mini", tools=[LOOK]).ask("Look.")
@@ -874,7 +870,7 @@ def long_state(iterations: int = 4, **more: Any) -> RunState:
 LESSON = Failure(FailureKind.tool_error, "no such column")
 
 
-def test_the_same_state_renders_to_the_same_bytes() -> None:
+def test_same_state_renders_identically() -> None:
     state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
     one = json.dumps(render_for_llm(state, instructions="You analyse."))
     again = RunState.model_validate_json(state.model_dump_json())
@@ -882,7 +878,7 @@ def test_the_same_state_renders_to_the_same_bytes() -> None:
     assert json.dumps(render_for_llm(again, instructions="You analyse.")) == one
 
 
-def test_rendering_reads_and_never_writes() -> None:
+def test_rendering_changes_nothing() -> None:
     state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
     before = state.model_dump_json()
     rendered = render_for_llm(state, instructions="You analyse.")
@@ -892,7 +888,7 @@ def test_rendering_reads_and_never_writes() -> None:
     assert state.model_dump_json() == before
 
 
-def test_the_parts_come_in_their_order() -> None:
+def test_prompt_parts_are_in_order() -> None:
     state = long_state(1, lessons_learned=[LESSON], pending_instruction="Take a small step.")
     rendered = render_for_llm(
         state,
@@ -926,7 +922,7 @@ def test_only_old_observations_are_compacted() -> None:
             assert sent["content"] == raw["content"]
 
 
-def test_the_newest_observation_is_whole_however_old_it_is() -> None:
+def test_newest_observation_stays_whole() -> None:
     state = fresh_state(
         messages=[
             user("What grew?"),
@@ -942,13 +938,13 @@ def test_the_newest_observation_is_whole_however_old_it_is() -> None:
     assert sent["content"] == state.messages[2]["content"]
 
 
-def test_an_observation_may_be_told_apart_after_it_is_compacted() -> None:
+def test_compacted_observation_stays_identifiable() -> None:
     state = long_state(4)
     [first, *_] = [message for message in render_for_llm(state) if message["role"] == "tool"]
     assert first["tool_call_id"] == "c0"
 
 
-def test_two_iterations_are_recent() -> None:
+def test_two_iterations_count_as_recent() -> None:
     assert RECENT_ITERATIONS_DEFAULT == 2
 
 
@@ -962,12 +958,12 @@ def test_two_iterations_are_recent() -> None:
         ([], 0),
     ],
 )
-def test_the_cut_is_at_the_second_last_answer(roles: list[str], cutoff: int) -> None:
+def test_cut_is_at_second_last_answer(roles: list[str], cutoff: int) -> None:
     messages = [{"role": role, "content": "x"} for role in roles]
     assert recent_iterations_cutoff(messages) == cutoff
 
 
-def test_the_cut_moves_with_the_number_of_iterations() -> None:
+def test_cut_moves_with_iterations() -> None:
     messages = [{"role": "assistant", "content": "x"} for _ in range(6)]
     assert recent_iterations_cutoff(messages, n_iterations=3) == 3
 
@@ -975,14 +971,12 @@ def test_the_cut_moves_with_the_number_of_iterations() -> None:
 @pytest.mark.parametrize("role", ["user", "assistant", "system", "tool"])
 @pytest.mark.parametrize("index", [0, 4, 5, 9])
 @pytest.mark.parametrize("last", [True, False])
-def test_only_an_old_tool_message_that_is_not_the_last_is_minimal(
-    role: str, index: int, last: bool
-) -> None:
+def test_only_old_non_final_tool_message_is_minimal(role: str, index: int, last: bool) -> None:
     mode = infer_message_mode(index=index, is_last_tool_message=last, role=role, default_cutoff=5)
     assert mode == ("minimal" if role == "tool" and index < 5 and not last else "default")
 
 
-def test_of_the_context_snapshots_only_the_newest_is_rendered() -> None:
+def test_only_newest_context_snapshot_is_rendered() -> None:
     def snapshot(text: str) -> dict[str, Any]:
         return {**user(text), "metadata": {"context_snapshot": True}}
 
@@ -991,7 +985,7 @@ def test_of_the_context_snapshots_only_the_newest_is_rendered() -> None:
     assert chosen == ["a", "b", "newest"]
 
 
-def test_an_object_is_rendered_in_the_mode_of_its_place() -> None:
+def test_object_renders_in_its_places_mode() -> None:
     class Observation:
         role = "tool"
 
@@ -1013,14 +1007,14 @@ def test_an_object_is_rendered_in_the_mode_of_its_place() -> None:
 # State and suspension.
 
 
-def test_a_state_leaves_its_services_out_of_json() -> None:
+def test_state_json_omits_services() -> None:
     state = fresh_state(files=object(), code_executor=object(), cancellation=CancellationRequest())
     assert {"files", "code_executor", "cancellation"} & set(
         json.loads(state.model_dump_json())
     ) == set()
 
 
-def test_a_fresh_state_has_done_nothing() -> None:
+def test_fresh_state_has_done_nothing() -> None:
     state = RunState(run_id="r1", session_id="s1")
     assert (state.iteration, state.messages, state.pending_instruction) == (0, [], None)
     assert (state.failure_attempts, state.lessons_learned) == ({}, [])
@@ -1037,17 +1031,17 @@ def test_attempts_are_counted_by_kind() -> None:
     assert state.failure_attempts == {FailureKind.tool_error: 2, FailureKind.no_progress: 1}
 
 
-def test_elapsed_time_includes_what_was_spent_before() -> None:
+def test_elapsed_time_includes_earlier_segments() -> None:
     assert fresh_state(accumulated_elapsed_s=100.0).elapsed_seconds() >= 100.0
 
 
-def test_a_token_is_a_nonce_and_its_hmac() -> None:
+def test_token_is_nonce_and_hmac() -> None:
     token = compute_suspension_token(run_id="r1", session_id="s1", secret=SECRET, nonce="n0")
     wanted = hmac.new(SECRET.encode(), b"r1:s1:n0", hashlib.sha256).hexdigest()
     assert token == f"n0.{wanted}"
 
 
-def test_a_secret_may_be_text_or_bytes() -> None:
+def test_secret_may_be_text_or_bytes() -> None:
     given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "nonce": "n0"}
     text = compute_suspension_token(secret=SECRET, **given)
     assert compute_suspension_token(secret=SECRET.encode(), **given) == text
@@ -1059,7 +1053,7 @@ def test_two_tokens_of_one_run_differ() -> None:
 
 
 @pytest.mark.parametrize("secret", ["", b""])
-def test_an_empty_secret_is_a_value_error(secret: Any) -> None:
+def test_empty_secret_is_a_value_error(secret: Any) -> None:
     with pytest.raises(ValueError, match="secret"):
         compute_suspension_token(run_id="r1", session_id="s1", secret=secret)
 
@@ -1081,7 +1075,7 @@ async def continued(
     return events, provider
 
 
-def test_a_record_carries_what_is_needed_to_go_on(record: SuspensionRecord) -> None:
+def test_record_carries_what_resume_needs(record: SuspensionRecord) -> None:
     assert (record.run_id, record.session_id) == ("r1", "s1")
     assert record.pending_question == "Which one?"
     assert record.pending_question_context == "Two fit."
@@ -1092,23 +1086,23 @@ def test_a_record_carries_what_is_needed_to_go_on(record: SuspensionRecord) -> N
     assert "saw 1" in str(record.messages)
 
 
-def test_a_record_survives_json_and_still_verifies(record: SuspensionRecord) -> None:
+def test_record_survives_json_and_verifies(record: SuspensionRecord) -> None:
     back = SuspensionRecord.model_validate_json(record.model_dump_json())
     assert back == record
     assert verify_suspension_token(record=back, secret=SECRET) is True
 
 
 @pytest.mark.parametrize("field", ["run_id", "session_id", "suspension_token"])
-def test_a_record_of_another_run_does_not_verify(record: SuspensionRecord, field: str) -> None:
+def test_record_of_another_run_does_not_verify(record: SuspensionRecord, field: str) -> None:
     forged = record.model_copy(update={field: "another"})
     assert verify_suspension_token(record=forged, secret=SECRET) is False
 
 
-def test_a_record_does_not_verify_under_another_secret(record: SuspensionRecord) -> None:
+def test_record_under_another_secret_does_not_verify(record: SuspensionRecord) -> None:
     assert verify_suspension_token(record=record, secret="another") is False
 
 
-async def test_a_resumed_run_continues_with_the_reply(
+async def test_resumed_run_continues_with_reply(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = SuspensionRecord.model_validate_json(record.model_dump_json())
@@ -1121,7 +1115,7 @@ async def test_a_resumed_run_continues_with_the_reply(
     assert not [event for event in events if isinstance(event, AgentError | Handoff)]
 
 
-async def test_the_sent_transcript_of_a_resumed_run_answers_every_call(
+async def test_resumed_transcript_answers_every_call(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, provider = await continued(record, "the second one", monkeypatch)
@@ -1131,14 +1125,14 @@ async def test_the_sent_transcript_of_a_resumed_run_answers_every_call(
 
 
 @pytest.mark.parametrize("reply", ["", "  \n"])
-async def test_an_empty_reply_is_a_value_error(
+async def test_empty_reply_is_a_value_error(
     record: SuspensionRecord, reply: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ValueError, match="non-empty user_reply"):
         await continued(record, reply, monkeypatch)
 
 
-async def test_a_forged_token_is_refused(
+async def test_forged_token_is_refused(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nonce = record.suspension_token.partition(".")[0]
@@ -1153,14 +1147,14 @@ def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
     return record.model_copy(update={"suspended_at": when.isoformat()})
 
 
-async def test_a_stale_record_is_refused(
+async def test_stale_record_is_refused(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SuspensionExpired):
         await continued(older(record, 25), "yes", monkeypatch)
 
 
-async def test_the_allowed_age_may_be_set(
+async def test_maximum_age_is_configurable(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SuspensionExpired):
@@ -1176,7 +1170,7 @@ async def test_the_allowed_age_may_be_set(
         {"cumulative_cost_usd": 0.0, "iteration_count": 0},
     ],
 )
-async def test_a_changed_record_is_refused_and_nothing_is_asked(
+async def test_changed_record_is_refused_without_asking(
     record: SuspensionRecord, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Provider(done())
@@ -1203,7 +1197,7 @@ def tampered(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("field", [*SuspensionRecord.model_fields])
-async def test_no_field_of_a_record_may_be_changed(
+async def test_no_record_field_may_change(
     record: SuspensionRecord, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Provider(done())
@@ -1217,7 +1211,7 @@ async def test_no_field_of_a_record_may_be_changed(
     assert provider.asked == 0
 
 
-async def test_the_checks_of_a_resume_come_in_their_order(
+async def test_resume_checks_run_in_order(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale = older(record, 48)
@@ -1230,7 +1224,7 @@ async def test_the_checks_of_a_resume_come_in_their_order(
         await continued(stale, "yes", monkeypatch)
 
 
-async def test_a_state_comes_back_with_what_was_minted(record: SuspensionRecord) -> None:
+async def test_state_restores_minted_names(record: SuspensionRecord) -> None:
     names = [("dataset", "df")]
     minted = SuspensionRecord.model_validate({**record.model_dump(), "minted_live_names": names})
     back = RunState.from_suspension(
@@ -1251,13 +1245,13 @@ def outputs_of(output: Any, kind: type) -> list[Any]:
     return [one for one in output.outputs if isinstance(one, kind)]
 
 
-def test_the_default_executor_is_the_documented_base() -> None:
+def test_default_executor_is_documented_base() -> None:
     assert issubclass(CodeExecutor, BaseCodeExecutor)
     abstract = BaseCodeExecutor.__abstractmethods__
     assert {"execute", "eval", "set_cwd", "clear_namespace"} <= abstract
 
 
-async def test_the_namespace_lasts_across_executions(executor: CodeExecutor) -> None:
+async def test_namespace_persists_across_executions(executor: CodeExecutor) -> None:
     await executor.execute("x = 20")
     await executor.execute("y = x + 1")
     assert executor.locals["y"] == 21
@@ -1267,14 +1261,14 @@ SEEDED = "pd np alt datetime timedelta timezone"
 
 
 @pytest.mark.parametrize("name", SEEDED.split())
-async def test_the_namespace_is_seeded(executor: CodeExecutor, name: str) -> None:
+async def test_namespace_is_seeded(executor: CodeExecutor, name: str) -> None:
     output = await executor.execute(f"seen = callable({name}) or bool({name}.__name__)")
     assert outputs_of(output, ExceptionObject) == []
     assert executor.locals["seen"] is True
 
 
 @pytest.mark.parametrize("code", ["eval('1')", "exec('1')", "compile('1', 'f', 'eval')"])
-async def test_dangerous_builtins_are_left_out(executor: CodeExecutor, code: str) -> None:
+async def test_dangerous_builtins_are_missing(executor: CodeExecutor, code: str) -> None:
     [error] = outputs_of(await executor.execute(code), ExceptionObject)
     assert "NameError" in error.model_dump_json()
 
@@ -1288,7 +1282,7 @@ async def test_ordinary_analysis_works_without_them(executor: CodeExecutor) -> N
     assert executor.locals["result"] == 3
 
 
-async def test_what_is_printed_is_captured(executor: CodeExecutor) -> None:
+async def test_print_is_captured(executor: CodeExecutor) -> None:
     output = await executor.execute("print('forty', 'two')")
     assert output.stdout == "forty two\n"
     assert [one.text for one in outputs_of(output, PrimitiveObject)] == [output.stdout]
@@ -1310,7 +1304,7 @@ async def test_values_become_typed_outputs(executor: CodeExecutor, code: str, ki
     assert [type(one) for one in output.outputs] == [kind]
 
 
-async def test_a_cell_past_its_deadline_is_one_exception_that_says_timeout(
+async def test_late_cell_is_one_timeout_exception(
     executor: CodeExecutor,
 ) -> None:
     output = await executor.execute("while True:\n    pass", timeout_seconds=0.1)
@@ -1319,19 +1313,19 @@ async def test_a_cell_past_its_deadline_is_one_exception_that_says_timeout(
     assert "timeout" in error.model_dump_json().lower()
 
 
-async def test_a_cell_may_await_at_its_top(executor: CodeExecutor) -> None:
+async def test_cell_may_use_top_level_await(executor: CodeExecutor) -> None:
     await executor.execute("import asyncio\nvalue = await asyncio.sleep(0, result=5)")
     assert executor.locals["value"] == 5
 
 
-async def test_an_expression_is_evaluated(executor: CodeExecutor) -> None:
+async def test_expression_is_evaluated(executor: CodeExecutor) -> None:
     await executor.execute("x = 20")
     [value] = (await executor.eval("x * 2")).outputs
     assert isinstance(value, PrimitiveObject)
     assert "40" in value.model_dump_json()
 
 
-async def test_the_working_directory_may_be_set(executor: CodeExecutor, tmp_path: Path) -> None:
+async def test_working_directory_is_configurable(executor: CodeExecutor, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "data.csv").write_text("a\n1\n")
@@ -1340,21 +1334,21 @@ async def test_the_working_directory_may_be_set(executor: CodeExecutor, tmp_path
     assert executor.locals["rows"] == 1
 
 
-async def test_a_cell_leaves_the_process_where_it_was(executor: CodeExecutor) -> None:
+async def test_cell_keeps_process_directory(executor: CodeExecutor) -> None:
     before = Path.cwd()
     await executor.execute("import os\nhere = os.getcwd()")
     assert Path.cwd() == before
     assert executor.locals["here"] != str(before)
 
 
-async def test_a_cleared_namespace_has_its_seeds_and_nothing_else(executor: CodeExecutor) -> None:
+async def test_cleared_namespace_holds_only_seeds(executor: CodeExecutor) -> None:
     await executor.execute("x = 1")
     await executor.clear_namespace()
     assert "x" not in executor.locals
     assert outputs_of(await executor.execute("pd.DataFrame()"), ExceptionObject) == []
 
 
-async def test_each_assigned_variable_knows_the_notebook_that_made_it(
+async def test_assigned_variable_knows_its_notebook(
     executor: CodeExecutor,
 ) -> None:
     await executor.execute("a = 1\nb = 2", producer_notebook_path="notebooks/gdp.py")
@@ -1379,21 +1373,21 @@ EXTENSIONS = {
 
 
 @pytest.mark.parametrize(("kind", "extension"), EXTENSIONS.items())
-def test_an_artifact_is_at_its_kind_id_and_content(kind: Any, extension: str) -> None:
+def test_artifact_path_is_kind_id_and_content(kind: Any, extension: str) -> None:
     ref = ArtifactRef(kind=kind, logical_id="us_gdp", content_sha=SHA)
     assert str(ref.workspace_file_path) == f".ockham/{kind}s/us_gdp/{SHA}.{extension}"
 
 
-def test_a_data_object_is_at_its_content_alone() -> None:
+def test_data_object_path_is_content_alone() -> None:
     ref = ArtifactRef(kind="data_object", logical_id="any", content_sha=SHA)
     assert str(ref.workspace_file_path) == f".ockham/objects/{SHA[:2]}/{SHA[2:]}.parquet"
 
 
-def test_the_kinds_of_snapshots_are_the_five() -> None:
+def test_exactly_five_snapshot_kinds() -> None:
     assert set(SNAPSHOT_KINDS) == {*EXTENSIONS, "data_object"}
 
 
-def test_a_reference_is_frozen_and_hashable() -> None:
+def test_reference_is_frozen_and_hashable() -> None:
     ref: Any = ArtifactRef(kind="dataset", logical_id="a", content_sha=SHA)
     assert len({ref, ArtifactRef("dataset", "a", SHA)}) == 1
     with pytest.raises(AttributeError):
@@ -1403,16 +1397,16 @@ def test_a_reference_is_frozen_and_hashable() -> None:
 @pytest.mark.parametrize(
     "given", [("picture", "a", SHA), ("dataset", "", SHA), ("dataset", "a", "")]
 )
-def test_a_reference_of_no_kind_or_without_an_id_is_a_value_error(given: Any) -> None:
+def test_reference_without_kind_or_id_is_a_value_error(given: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         ArtifactRef(*given)
 
 
-def test_the_content_sha_is_the_sha256_of_the_bytes() -> None:
+def test_content_sha_is_sha256() -> None:
     assert content_sha(b"rows") == hashlib.sha256(b"rows").hexdigest()
 
 
-def test_the_content_of_a_notebook_ignores_trailing_white_space() -> None:
+def test_notebook_content_ignores_trailing_whitespace() -> None:
     assert notebook_content_sha("a = 1\n") == notebook_content_sha("a = 1   \n\n")
     assert notebook_content_sha("a = 1") != notebook_content_sha("a = 2")
 
@@ -1421,11 +1415,11 @@ def test_the_content_of_a_notebook_ignores_trailing_white_space() -> None:
     ("path", "logical"),
     [("notebooks/foo.py", "foo"), ("foo.py", "foo"), ("a/b/gdp_2024.py", "gdp_2024")],
 )
-def test_a_notebook_is_known_by_its_base_name(path: str, logical: str) -> None:
+def test_notebook_id_is_its_base_name(path: str, logical: str) -> None:
     assert notebook_logical_id(path) == logical
 
 
-def test_a_dataset_is_known_by_its_inputs_in_any_order() -> None:
+def test_dataset_id_ignores_input_order() -> None:
     given: dict[str, Any] = {"variable_name": "df", "sources": ["s1", "s2"]}
     one = dataset_logical_id(notebook_ids=["a", "b"], **given)
     assert dataset_logical_id(notebook_ids=["b", "a"], **{**given, "sources": ["s2", "s1"]}) == one
@@ -1434,7 +1428,7 @@ def test_a_dataset_is_known_by_its_inputs_in_any_order() -> None:
     assert dataset_logical_id(notebook_ids=["a", "b"], **{**given, "sources": []}) != one
 
 
-def test_a_data_object_is_known_by_its_provenance_but_not_by_when_or_how() -> None:
+def test_data_object_id_ignores_time_and_method() -> None:
     source = {"source": "fred", "series": "GDP"}
     one = data_object_logical_id(provenance=source)
     again = {**source, "fetched_at": "2026-01-01", "properties": {"rows": 3}}
@@ -1442,7 +1436,7 @@ def test_a_data_object_is_known_by_its_provenance_but_not_by_when_or_how() -> No
     assert data_object_logical_id(provenance={**source, "series": "CPI"}) != one
 
 
-def test_a_chart_is_known_by_its_inputs() -> None:
+def test_chart_id_follows_inputs() -> None:
     given: dict[str, Any] = {
         "notebook": "gdp",
         "variable_name": "chart",
@@ -1460,14 +1454,14 @@ def test_a_chart_is_known_by_its_inputs() -> None:
     assert one not in {chart_logical_id(**{**given, **change}) for change in changes}
 
 
-def test_a_report_is_known_by_its_title_and_what_it_embeds_in_any_order() -> None:
+def test_report_id_follows_title_and_embeds() -> None:
     one = report_logical_id(title="GDP", embedded=["c1", "d1"])
     assert report_logical_id(title="GDP", embedded=["d1", "c1"]) == one
     assert report_logical_id(title="CPI", embedded=["c1", "d1"]) != one
     assert report_logical_id(title="GDP", embedded=["c1"]) != one
 
 
-def test_what_is_hashed_is_not_changed() -> None:
+def test_hashed_value_is_unchanged() -> None:
     provenance = {"source": "fred", "fetched_at": "2026-01-01"}
     before = deepcopy(provenance)
     data_object_logical_id(provenance=provenance)

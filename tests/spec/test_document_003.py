@@ -80,7 +80,7 @@ def told(envelope: Mapping[str, Any]) -> str:
 # Arguments.
 
 
-async def test_a_wrong_name_is_rejected_naming_the_right_one_and_that_is_accepted() -> None:
+async def test_wrong_name_is_rejected_naming_the_right_one() -> None:
     desk = Desk()
     rejected = await desk.step("query_db", {"order_id": "A102"})
     assert rejected["error"] == "validation_failed"
@@ -91,7 +91,7 @@ async def test_a_wrong_name_is_rejected_naming_the_right_one_and_that_is_accepte
 
 
 @pytest.mark.parametrize("order", ["B102", "A12", "a102", "A102 ", "", 102, None, ["A102"]])
-async def test_an_order_that_breaks_the_pattern_is_rejected_naming_the_field(order: Any) -> None:
+async def test_malformed_order_names_the_field(order: Any) -> None:
     desk = Desk()
     rejected = await desk.step("query_db", {"id": order})
     assert rejected["error"] == "validation_failed"
@@ -99,7 +99,7 @@ async def test_an_order_that_breaks_the_pattern_is_rejected_naming_the_field(ord
     assert desk.asked == []
 
 
-async def test_an_extra_field_is_forbidden_and_never_called_required() -> None:
+async def test_extra_field_is_forbidden_not_required() -> None:
     desk = Desk()
     rejected = await desk.step("query_db", {"id": "A102", "format": "json"})
     assert rejected["error"] == "validation_failed"
@@ -109,7 +109,7 @@ async def test_an_extra_field_is_forbidden_and_never_called_required() -> None:
     assert desk.asked == []
 
 
-async def test_every_bad_field_is_named_and_not_the_first_alone() -> None:
+async def test_every_bad_field_is_named() -> None:
     @tool
     async def refund(id: str, amount: float, reason: str) -> None:
         """Refund."""
@@ -120,7 +120,7 @@ async def test_every_bad_field_is_named_and_not_the_first_alone() -> None:
     assert [name for name in ("id", "amount", "reason", "raeson") if name not in reason] == []
 
 
-async def test_a_misspelt_field_is_answered_with_the_nearest_valid_name() -> None:
+async def test_misspelt_field_suggests_nearest_name() -> None:
     @tool
     async def search(query: str, format: str = "json") -> None:
         """Search."""
@@ -129,7 +129,7 @@ async def test_a_misspelt_field_is_answered_with_the_nearest_valid_name() -> Non
     assert "did you mean 'query'" in outcome.envelope["reason"]
 
 
-async def test_the_model_reads_one_sentence_and_no_traceback() -> None:
+async def test_model_reads_one_sentence_without_traceback() -> None:
     rejected = await Desk().step("query_db", {"order_id": "A102"})
     assert "Traceback" not in told(rejected)
     assert "\n" not in rejected["message"]
@@ -146,7 +146,7 @@ async def test_the_model_reads_one_sentence_and_no_traceback() -> None:
         ("fetch_order_magic", {"id": "A102"}),
     ],
 )
-async def test_an_invented_tool_never_runs_and_the_answer_lists_those_there_are(
+async def test_invented_tool_never_runs_and_answer_lists_tools(
     name: str, inputs: dict[str, Any]
 ) -> None:
     desk = Desk()
@@ -160,21 +160,21 @@ async def test_an_invented_tool_never_runs_and_the_answer_lists_those_there_are(
 # The loop breaker, a library.
 
 
-def test_the_breaker_has_the_limits_that_are_printed() -> None:
+def test_loop_breaker_has_documented_limits() -> None:
     breaker = LoopBreaker()
     assert (breaker.max_steps, breaker.max_identical) == (15, 3)
     assert (breaker.same_tool_streak, breaker.semantic_threshold) == (5, 0.9)
     assert breaker.tool_call_history == []
 
 
-def test_the_third_identical_call_is_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+def test_third_identical_call_is_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
     breaker = LoopBreaker(max_identical=3)
     for ordinal in ("first", "second", "third"):
         print(f"{ordinal}:", breaker.check("query_db", {"id": "A102"}))
     assert capsys.readouterr().out == "first: False\nsecond: False\nthird: True\n"
 
 
-def test_identical_calls_count_wherever_they_stand() -> None:
+def test_identical_calls_count_anywhere() -> None:
     breaker = LoopBreaker()
     between: list[Call] = [("one", {"id": 1}), ("two", {"id": 2}), ("three", {"id": 3})]
     assert not breaker.check("query_db", {"id": "A102", "full": True})
@@ -185,13 +185,13 @@ def test_identical_calls_count_wherever_they_stand() -> None:
     assert breaker.check("query_db", {"id": "A102", "full": True})
 
 
-def test_the_sixteenth_step_is_one_too_many_however_different_it_is() -> None:
+def test_sixteenth_step_is_one_too_many() -> None:
     breaker = LoopBreaker()
     tools = [chr(ord("a") + number) * (number + 3) for number in range(16)]
     assert [breaker.check(name, {"id": name}) for name in tools] == [False] * 15 + [True]
 
 
-def test_the_fifth_call_of_a_tool_in_a_row_is_a_loop_and_another_tool_ends_the_row() -> None:
+def test_fifth_call_of_one_tool_in_a_row_is_a_loop() -> None:
     texts = ["delivery of lamps", "who paid 7?", "XXXX", "north or south", "zebra in a box"]
     breaker = LoopBreaker()
     calls = [breaker.check("search", {"query": text}) for text in texts]
@@ -203,14 +203,14 @@ def test_the_fifth_call_of_a_tool_in_a_row_is_a_loop_and_another_tool_ends_the_r
 
 
 @pytest.mark.parametrize("field", ["query", "prompt", "text", "task"])
-def test_nearly_the_same_words_count_as_the_same(field: str) -> None:
+def test_nearly_equal_words_count_as_equal(field: str) -> None:
     breaker = LoopBreaker()
     wordings = ["where is order A102", "  Where is order A102?", "where is the order A102"]
     calls = [breaker.check("search", {field: words}) for words in wordings]
     assert calls == [False, False, True]
 
 
-def test_likeness_is_looked_for_among_the_last_calls_only() -> None:
+def test_similarity_is_checked_among_last_calls_only() -> None:
     others: list[Call] = [
         ("alpha", {}),
         ("brave_new", {}),
@@ -224,7 +224,7 @@ def test_likeness_is_looked_for_among_the_last_calls_only() -> None:
         assert breaker.check("search", {"query": "where is order A102?"}) == is_loop
 
 
-def test_a_call_that_trips_is_not_kept_in_the_history() -> None:
+def test_tripping_call_is_not_kept_in_history() -> None:
     breaker = LoopBreaker()
     calls = [breaker.check("query_db", {"id": "A102"}) for _ in range(4)]
     assert calls == [False, False, True, True]
@@ -233,7 +233,7 @@ def test_a_call_that_trips_is_not_kept_in_the_history() -> None:
     assert not breaker.check("get_eta", {"id": "A102"})
 
 
-def test_as_printed_the_class_takes_three_orders_for_a_loop() -> None:
+def test_documented_class_flags_three_orders() -> None:
     breaker = LoopBreaker()
     calls = [breaker.check("query_db", {"id": order}) for order in ("A101", "A102", "A103")]
     assert calls == [False, False, True]
@@ -256,33 +256,33 @@ def query(order: str) -> Call:
     return "query_db", {"id": order}
 
 
-def test_the_same_call_that_shows_the_same_is_a_loop_at_the_third() -> None:
+def test_third_call_with_same_result_is_a_loop() -> None:
     assert tripped([(query("A102"), DELAYED)] * 9) == 3
 
 
 @pytest.mark.parametrize("showed", [[DELAYED] * 9, [f"status {n}" for n in range(9)]])
-def test_lookups_of_different_orders_are_no_loop_whatever_they_show(showed: list[str]) -> None:
+def test_lookups_of_different_orders_are_no_loop(showed: list[str]) -> None:
     calls = [query(f"A10{number}") for number in range(9)]
     assert tripped([*zip(calls, showed, strict=True)]) is None
 
 
-def test_four_wordings_that_bring_the_same_are_a_loop_by_the_fourth() -> None:
+def test_fourth_wording_with_same_result_is_a_loop() -> None:
     assert tripped([(call, DELAYED) for call in DETOUR]) in (3, 4)
 
 
-def test_wordings_that_bring_something_new_are_no_loop() -> None:
+def test_wordings_with_new_results_are_no_loop() -> None:
     shown = ["delayed", "in Hamburg", "by truck", "Friday, 10 am"]
     assert tripped([*zip(DETOUR, shown, strict=True)]) is None
 
 
 @pytest.mark.parametrize("polls", [3, 12])
-def test_polling_whose_answer_changes_is_no_loop(polls: int) -> None:
+def test_polling_with_changing_answer_is_no_loop(polls: int) -> None:
     calls = [(("job_status", {"job": "j7"}), f"{number * 8} % done") for number in range(polls)]
     assert tripped(calls) is None
 
 
 @pytest.mark.parametrize("length", [2, 3])
-def test_turning_among_a_few_calls_is_a_loop(length: int) -> None:
+def test_cycling_among_few_calls_is_a_loop(length: int) -> None:
     names = ("query_db", "get_eta", "suggest_alternative")[:length]
     turn: list[tuple[Call, str]] = [((name, {"id": "A102"}), f"{name} says so") for name in names]
     position = tripped(turn * 5)
@@ -290,13 +290,13 @@ def test_turning_among_a_few_calls_is_a_loop(length: int) -> None:
     assert length < position <= 3 * length
 
 
-def test_in_a_run_many_steps_and_many_calls_of_one_tool_are_normal() -> None:
+def test_long_runs_of_one_tool_are_normal() -> None:
     code = [("run_code", {"code": f"sales.head({number})"}) for number in range(30)]
     shown = [f"{number} rows" for number in range(30)]
     assert tripped([*zip(code, shown, strict=True)]) is None
 
 
-async def test_a_refused_loop_names_what_is_already_known_and_does_not_run() -> None:
+async def test_refused_loop_repeats_known_result_without_running() -> None:
     asked: list[str] = []
     seen = Repetition()
     stages = (*STAGES, not_repeating(lambda: seen))
@@ -321,13 +321,13 @@ def small_budget(**more: Any) -> TokenBudget:
     return TokenBudget(**{"max_tokens": 1_000, "max_cost_usd": 0.01, "pricing": RATES, **more})
 
 
-def test_the_budget_has_the_limits_that_are_printed() -> None:
+def test_budget_has_documented_limits() -> None:
     budget = TokenBudget()
     assert (budget.max_tokens, budget.max_cost) == (100_000, 1.0)
     assert (budget.used_tokens, budget.estimated_cost, budget.pricing) == (0, 0.0, {})
 
 
-def test_the_example_of_the_budget_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_budget_example_prints_as_stated(capsys: pytest.CaptureFixture[str]) -> None:
     budget = small_budget()
     budget.consume(200, 50, "order-model")
     print("used tokens:", budget.used_tokens)
@@ -339,7 +339,7 @@ def test_the_example_of_the_budget_prints_what_it_says(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("tokens", "is_over"), [(1_000, False), (1_001, True)])
-def test_over_the_token_limit_means_strictly_more(tokens: int, is_over: bool) -> None:
+def test_token_limit_is_strict(tokens: int, is_over: bool) -> None:
     budget = small_budget(max_cost_usd=None)
     if is_over:
         with pytest.raises(BudgetExhausted):
@@ -349,7 +349,7 @@ def test_over_the_token_limit_means_strictly_more(tokens: int, is_over: bool) ->
     assert budget.used_tokens == tokens
 
 
-def test_the_cost_is_reckoned_by_the_million_and_stops_above_its_limit() -> None:
+def test_cost_is_per_million_and_stops_above_limit() -> None:
     budget = small_budget(max_tokens=10**9)
     budget.consume(4_000, 3_000, "order-model")
     assert budget.estimated_cost == pytest.approx(0.01)
@@ -357,39 +357,39 @@ def test_the_cost_is_reckoned_by_the_million_and_stops_above_its_limit() -> None
         budget.consume(4_000, 3_000, "order-model")
 
 
-def test_a_request_of_120_000_tokens_is_stopped_by_a_limit_of_100_000() -> None:
+def test_request_of_120000_tokens_exceeds_100000() -> None:
     with pytest.raises(BudgetExhausted, match="120000/100000"):
         TokenBudget(pricing=RATES).consume(110_000, 10_000, "order-model")
 
 
 @pytest.mark.parametrize("limit", [0.5, 1.0, 100.0])
-def test_a_missing_price_stops_whoever_set_a_cost_limit(limit: float) -> None:
+def test_unknown_price_stops_run_with_cost_limit(limit: float) -> None:
     with pytest.raises(BudgetExhausted, match="Pricing missing for model: another"):
         small_budget(max_cost_usd=limit).consume(1, 1, "another")
 
 
 @pytest.mark.parametrize("given", [{}, {"max_cost_usd": None}, {"pricing": RATES}])
-def test_a_missing_price_stops_nobody_who_set_none(given: dict[str, Any]) -> None:
+def test_unknown_price_is_fine_without_cost_limit(given: dict[str, Any]) -> None:
     budget = TokenBudget(**given)
     budget.consume(10, 5, "another")
     assert budget.used_tokens == 15
 
 
 @pytest.mark.parametrize(("tokens", "is_near"), [(0, False), (790, False), (810, True)])
-def test_four_fifths_of_the_tokens_are_near_the_limit(tokens: int, is_near: bool) -> None:
+def test_four_fifths_of_tokens_is_near(tokens: int, is_near: bool) -> None:
     budget = small_budget(max_cost_usd=None)
     budget.consume(tokens, 0, "order-model")
     assert budget.is_near == is_near
 
 
 @pytest.mark.parametrize(("tokens", "is_near"), [(7_900, False), (8_100, True)])
-def test_four_fifths_of_the_cost_are_near_the_limit(tokens: int, is_near: bool) -> None:
+def test_four_fifths_of_cost_is_near(tokens: int, is_near: bool) -> None:
     budget = small_budget(max_tokens=10**9)
     budget.consume(tokens, 0, "order-model")
     assert budget.is_near == is_near
 
 
-def test_what_would_be_too_much_is_noticed_before_it_is_spent() -> None:
+def test_overspending_is_noticed_before_it_happens() -> None:
     budget = small_budget()
     budget.consume(200, 50, "order-model")
     with pytest.raises(BudgetExhausted):
@@ -405,7 +405,7 @@ def test_what_would_be_too_much_is_noticed_before_it_is_spent() -> None:
 # The validated handoff.
 
 
-def test_the_word_of_a_validator_has_the_printed_fields() -> None:
+def test_validation_result_has_documented_fields() -> None:
     assert [field.name for field in dataclasses.fields(ValidationResult)] == ["valid", "reason"]
     assert ValidationResult(True).reason == ""
 
@@ -420,13 +420,13 @@ def has_order(output: dict[str, object]) -> ValidationResult:
 
 
 @pytest.mark.parametrize("validators", [[], [has_order], [has_order, scanned]])
-def test_what_passes_every_validator_is_handed_on_as_the_same_object(validators: Any) -> None:
+def test_valid_payload_passes_as_same_object(validators: Any) -> None:
     output: dict[str, object] = {"order": "A102"}
     assert validated_handoff(output, validators) is output
     assert output == {"order": "A102"}
 
 
-def test_an_invented_delivery_stops_at_the_first_handoff() -> None:
+def test_invented_delivery_stops_at_first_handoff() -> None:
     asked: list[dict[str, object]] = []
 
     def later(output: dict[str, object]) -> ValidationResult:
@@ -482,18 +482,18 @@ def behind(exc: Exception, cause: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("fault", [RateLimitExceeded, UpstreamTimeout, UpstreamUnavailable])
-def test_the_three_faults_are_retryable_model_errors(fault: type[Exception]) -> None:
+def test_three_faults_are_retryable_model_errors(fault: type[Exception]) -> None:
     assert issubclass(fault, RetryableModelError)
     assert issubclass(RetryableModelError, Exception)
 
 
 @pytest.mark.parametrize(("exc", "fault"), FAULTS, ids=lambda each: repr(each)[:50])
-def test_a_passing_fault_is_recognised(exc: Exception, fault: type[Exception]) -> None:
+def test_transient_fault_is_recognized(exc: Exception, fault: type[Exception]) -> None:
     assert isinstance(normalize_provider_error(exc), fault)
 
 
 @pytest.mark.parametrize("exc", LASTING, ids=repr)
-def test_what_will_not_pass_is_given_back_as_it_is(exc: Exception) -> None:
+def test_permanent_fault_is_returned_unchanged(exc: Exception) -> None:
     assert normalize_provider_error(exc) is exc
 
 
@@ -520,7 +520,7 @@ async def ask(service: Service, clock: ManualClock | None = None, **more: Any) -
     )
 
 
-async def test_the_model_is_called_with_the_printed_arguments() -> None:
+async def test_model_is_called_with_documented_arguments() -> None:
     service = Service()
     assert await ask(service) == "an answer"
     assert service.calls == [
@@ -531,7 +531,7 @@ async def test_the_model_is_called_with_the_printed_arguments() -> None:
 
 
 @pytest.mark.parametrize("exc", [exc for exc, _ in FAULTS], ids=lambda each: repr(each)[:50])
-async def test_three_attempts_are_made_and_the_original_exception_is_raised(
+async def test_original_exception_is_raised_after_three_attempts(
     exc: Exception,
 ) -> None:
     service, clock = Service(exc, exc, exc), ManualClock()
@@ -542,7 +542,7 @@ async def test_three_attempts_are_made_and_the_original_exception_is_raised(
     assert len(clock.slept) == 2
 
 
-async def test_the_third_attempt_may_succeed() -> None:
+async def test_third_attempt_may_succeed() -> None:
     service = Service(Exception("429 Too Many Requests"), Exception("timed out"))
     assert await ask(service) == "an answer"
     assert len(service.calls) == 3
@@ -553,7 +553,7 @@ async def test_the_third_attempt_may_succeed() -> None:
     [*LASTING, behind(ConnectionError("client failed"), ImportError("No module named 'x'"))],
     ids=repr,
 )
-async def test_what_will_not_pass_is_never_waited_for(exc: Exception) -> None:
+async def test_permanent_fault_is_never_waited_for(exc: Exception) -> None:
     service, clock = Service(exc), ManualClock()
     with pytest.raises(type(exc)) as raised:
         await ask(service, clock)
@@ -567,23 +567,23 @@ async def waits(*faults: Exception) -> list[float]:
     return clock.slept
 
 
-async def test_waits_lie_between_one_and_thirty_seconds() -> None:
+async def test_waits_are_one_to_thirty_seconds() -> None:
     slept = [wait for _ in range(20) for wait in await waits(*[StatusError(503)] * 7)]
     assert all(1 <= wait <= 30 for wait in slept)
     assert max(slept) > 8
 
 
-async def test_even_the_first_wait_has_jitter() -> None:
+async def test_first_wait_has_jitter() -> None:
     assert len({(await waits(StatusError(503)))[0] for _ in range(20)}) > 10
 
 
 @pytest.mark.parametrize("seconds", [5, 25])
-async def test_what_the_provider_asks_for_is_waited_at_least(seconds: int) -> None:
+async def test_provider_retry_after_is_the_minimum(seconds: int) -> None:
     [slept] = await waits(StatusError(429, **{"retry-after": str(seconds)}))
     assert slept >= seconds
 
 
-async def test_each_retry_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_retry_is_logged_as_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         await ask(Service(Exception("502 Bad Gateway"), Exception("502 Bad Gateway")))
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
@@ -594,7 +594,7 @@ async def test_each_retry_is_logged_as_a_warning(caplog: pytest.LogCaptureFixtur
 # Retry, resume, reconcile.
 
 
-def test_the_two_calls_of_the_document_print_what_they_say() -> None:
+def test_document_calls_print_as_stated() -> None:
     assert recovery_path("timeout", "none", False) == "retry with backoff"
     assert recovery_path("timeout", "uncertain", True) == "reconcile before replay"
 
@@ -609,7 +609,7 @@ def test_the_two_calls_of_the_document_print_what_they_say() -> None:
         )
     ],
 )
-def test_every_combination_has_the_way_of_the_rule(error: str, status: str, valid: bool) -> None:
+def test_every_combination_follows_the_rule(error: str, status: str, valid: bool) -> None:
     way = "stop or escalate"
     if status == "none" and error in {"429", "502", "503", "timeout"}:
         way = "retry with backoff"
@@ -644,7 +644,7 @@ class Till:
             return await self.gate.step("refund", {"id": order})
 
 
-async def test_a_refund_that_timed_out_is_uncertain_and_never_blindly_repeated() -> None:
+async def test_timed_out_refund_is_never_blindly_repeated() -> None:
     till = Till(reconcile=False)
     first, second = await till.refund(), await till.refund()
     assert first.envelope["error"] == "action_timeout"
@@ -652,14 +652,14 @@ async def test_a_refund_that_timed_out_is_uncertain_and_never_blindly_repeated()
     assert till.refunded == ["A102"]
 
 
-async def test_a_refund_that_timed_out_is_reconciled_with_the_source_of_truth() -> None:
+async def test_timed_out_refund_is_reconciled() -> None:
     till = Till(reconcile=True)
     answers = [(await till.refund()).envelope for _ in range(2)]
     assert [each["result"] for each in answers] == ["refunded A102"] * 2
     assert till.refunded == ["A102"]
 
 
-async def test_a_committed_refund_is_told_again_and_not_done_again() -> None:
+async def test_committed_refund_is_replayed() -> None:
     till = Till(reconcile=False, hangs=False)
     answers = [(await till.refund()).envelope for _ in range(3)]
     assert [each["result"] for each in answers] == ["refunded A102"] * 3
@@ -673,7 +673,7 @@ CONTRACT = {"intent": "lookup_order", "order_id": "A102"}
 ALLOWED = {"query_db", "get_eta"}
 
 
-def test_a_lookup_that_keeps_the_contract_is_admitted() -> None:
+def test_lookup_within_contract_is_admitted() -> None:
     assert validate_action_contract(CONTRACT, "query_db", {"id": "A102"}, {"query_db"}) == (
         "admitted"
     )
@@ -690,7 +690,7 @@ def test_a_lookup_that_keeps_the_contract_is_admitted() -> None:
         ("query_db", {}, "order ID changed"),
     ],
 )
-def test_what_breaks_the_contract_is_told_in_this_order(
+def test_contract_violations_are_reported_in_order(
     name: str, args: dict[str, Any], wrong: str
 ) -> None:
     with pytest.raises(ActionMismatch) as raised:
@@ -698,12 +698,12 @@ def test_what_breaks_the_contract_is_told_in_this_order(
     assert str(raised.value) == wrong
 
 
-def test_another_intent_asks_for_no_certain_tool() -> None:
+def test_other_intent_requires_no_tool() -> None:
     contract = {"intent": "estimate", "order_id": "A102"}
     assert validate_action_contract(contract, "get_eta", {"id": "A102"}, ALLOWED) == "admitted"
 
 
-def test_no_critic_overrules_the_contract() -> None:
+def test_critic_cannot_overrule_contract() -> None:
     contract = ActionContract(frozenset(ALLOWED), frozenset({"query_db"}), {"order_id": "A102"})
 
     def critic(name: str, args: Mapping[str, Any]) -> str:
@@ -722,9 +722,7 @@ def test_no_critic_overrules_the_contract() -> None:
         ("query_db", "A103", "order ID changed"),
     ],
 )
-async def test_the_gate_refuses_what_breaks_the_contract_naming_the_rule(
-    name: str, order: str, wrong: str
-) -> None:
+async def test_gate_refuses_violation_naming_the_rule(name: str, order: str, wrong: str) -> None:
     contract = ActionContract(frozenset(ALLOWED), frozenset({"query_db"}), {"order_id": "A102"})
     asked: list[str] = []
     stages = (*STAGES, *task_stages(contract))
@@ -772,7 +770,7 @@ class Writer:
         return await reflect(self.generate, self.critique, self.refine, validators, **more)
 
 
-async def test_a_critique_leads_to_the_call_that_the_schema_accepts() -> None:
+async def test_critique_leads_to_valid_call() -> None:
     writer = Writer({"order_id": "A102"}, {"id": "A102"})
     reflection = await writer.reflect()
     assert reflection.ok
@@ -783,21 +781,21 @@ async def test_a_critique_leads_to_the_call_that_the_schema_accepts() -> None:
     assert (repeated, "The schema requires 'id'" in said) == (reason, True)
 
 
-async def test_a_critique_proves_nothing_and_the_validators_are_asked_again() -> None:
+async def test_critique_is_validated_again() -> None:
     wrong = [{"order_id": "A102"}, {"orderid": "A102"}, {"order": "A102"}, {"nr": "A102"}]
     reflection = await Writer(*wrong).reflect()
     assert not reflection.ok
     assert all(trial.reason for trial in reflection.trials)
 
 
-async def test_what_is_right_at_once_is_not_criticised() -> None:
+async def test_valid_call_is_not_criticized() -> None:
     writer = Writer({"id": "A102"})
     assert (await writer.reflect()).ok
     assert writer.criticised == []
 
 
 @pytest.mark.parametrize("effect", [Effect.uncertain, Effect.committed])
-async def test_what_may_have_had_an_effect_is_not_proposed_again(effect: Effect) -> None:
+async def test_possible_effect_is_not_proposed_again(effect: Effect) -> None:
     writer = Writer({"order_id": "A102"}, {"id": "A102"})
     reflection = await writer.reflect(effect=lambda _: effect)
     assert not reflection.ok
@@ -851,7 +849,7 @@ async def pending(breaker: CircuitBreaker) -> tuple[asyncio.Future[str], asyncio
     return answer, task
 
 
-def test_the_states_and_limits_of_the_breaker_are_those_that_are_printed() -> None:
+def test_breaker_states_and_limits_match_document() -> None:
     breaker = CircuitBreaker()
     assert (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN) == ("closed", "open", "half_open")
     assert (breaker.failure_threshold, breaker.reset_timeout) == (5, 60.0)
@@ -859,17 +857,17 @@ def test_the_states_and_limits_of_the_breaker_are_those_that_are_printed() -> No
     assert CircuitBreaker(2, 10).reset_timeout == 10
 
 
-def test_a_breaker_shows_when_it_last_saw_a_failure_as_printed() -> None:
+def test_breaker_shows_last_failure_time() -> None:
     breaker: Any = CircuitBreaker()
     assert breaker.last_failure_time == 0.0
 
 
-async def test_a_call_passes_its_arguments_on_and_its_result_back() -> None:
+async def test_call_passes_arguments_and_result() -> None:
     endpoint = Endpoint()
     assert await endpoint.breaker.call(endpoint.answer, "ab", times=2) == "abab"
 
 
-async def test_the_fifth_failure_in_a_row_opens_it_and_then_nothing_is_called() -> None:
+async def test_fifth_failure_in_a_row_opens_breaker() -> None:
     endpoint = Endpoint()
     await endpoint.fail(4)
     assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 4)
@@ -880,7 +878,7 @@ async def test_the_fifth_failure_in_a_row_opens_it_and_then_nothing_is_called() 
     assert endpoint.calls == 5
 
 
-async def test_only_failures_in_a_row_open_it() -> None:
+async def test_only_consecutive_failures_open_breaker() -> None:
     endpoint = Endpoint()
     for _ in range(4):
         await endpoint.fail(4)
@@ -889,9 +887,7 @@ async def test_only_failures_in_a_row_open_it() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "is_let_through"), [(59, False), (61, True)])
-async def test_after_its_timeout_one_trial_is_let_through(
-    seconds: float, is_let_through: bool
-) -> None:
+async def test_one_trial_passes_after_timeout(seconds: float, is_let_through: bool) -> None:
     endpoint = Endpoint()
     await endpoint.fail(5)
     endpoint.clock.advance(seconds)
@@ -904,7 +900,7 @@ async def test_after_its_timeout_one_trial_is_let_through(
             await endpoint.call()
 
 
-async def test_a_trial_that_fails_opens_it_for_the_whole_time_again() -> None:
+async def test_failed_trial_reopens_for_full_time() -> None:
     endpoint = Endpoint()
     await endpoint.fail(5)
     endpoint.clock.advance(61)
@@ -915,7 +911,7 @@ async def test_a_trial_that_fails_opens_it_for_the_whole_time_again() -> None:
         await endpoint.call()
 
 
-async def test_of_many_that_wait_exactly_one_is_the_trial() -> None:
+async def test_exactly_one_waiter_is_the_trial() -> None:
     endpoint = Endpoint()
     await endpoint.fail(5)
     endpoint.clock.advance(61)
@@ -927,7 +923,7 @@ async def test_of_many_that_wait_exactly_one_is_the_trial() -> None:
     assert await endpoint.call() == "ok"
 
 
-async def test_a_trial_that_is_cancelled_frees_its_place() -> None:
+async def test_cancelled_trial_frees_its_slot() -> None:
     endpoint = Endpoint()
     await endpoint.fail(5)
     endpoint.clock.advance(61)
@@ -937,7 +933,7 @@ async def test_a_trial_that_is_cancelled_frees_its_place() -> None:
     assert await endpoint.call() == "ok"
 
 
-async def test_a_trial_that_never_answers_frees_its_place_in_time() -> None:
+async def test_silent_trial_frees_its_slot_in_time() -> None:
     endpoint = Endpoint(probe_lease_s=100)
     await endpoint.fail(5)
     endpoint.clock.advance(61)
@@ -949,7 +945,7 @@ async def test_a_trial_that_never_answers_frees_its_place_in_time() -> None:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_the_late_end_of_an_older_call_changes_nothing(fails: bool) -> None:
+async def test_late_result_of_older_call_changes_nothing(fails: bool) -> None:
     endpoint = Endpoint()
     answer, late = await pending(endpoint.breaker)
     await endpoint.fail(5)
@@ -963,7 +959,7 @@ async def test_the_late_end_of_an_older_call_changes_nothing(fails: bool) -> Non
 
 
 @pytest.mark.parametrize("status", [400, 401])
-async def test_a_request_that_was_wrong_is_not_the_service_s_failure(status: int) -> None:
+async def test_bad_request_is_not_the_services_failure(status: int) -> None:
     endpoint = Endpoint()
     await endpoint.fail(20, StatusError(status))
     assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
@@ -977,7 +973,7 @@ class LeapingClock(ManualClock):
         return super().now() + timedelta(days=365 * bool(self.monotonic()))
 
 
-async def test_a_wall_clock_that_is_set_forward_lets_nothing_through() -> None:
+async def test_clock_jump_lets_nothing_through() -> None:
     endpoint = Endpoint(LeapingClock())
     await endpoint.fail(5)
     endpoint.clock.advance(1)
@@ -985,7 +981,7 @@ async def test_a_wall_clock_that_is_set_forward_lets_nothing_through() -> None:
         await endpoint.call()
 
 
-async def test_workers_with_one_store_share_what_one_of_them_saw() -> None:
+async def test_workers_share_one_store() -> None:
     clock = ManualClock()
     store = OwnStore(clock)
     first, second = (Endpoint(clock, store=store, name="orders") for _ in range(2))
@@ -1040,7 +1036,7 @@ DOWN = ConnectionError("down")
         (("  \n", None, "direct"), "direct", 3),
     ],
 )
-async def test_the_first_valid_answer_leaves_the_chain(
+async def test_first_valid_answer_is_returned(
     outcomes: tuple[Any, ...], answer: str, tried: int
 ) -> None:
     degrading = Degrading(*outcomes)
@@ -1049,26 +1045,26 @@ async def test_the_first_valid_answer_leaves_the_chain(
 
 
 @pytest.mark.parametrize("kind", ["greeting", "search"])
-async def test_a_fixed_text_is_the_last_resort_of_a_task_that_needs_no_data(kind: str) -> None:
+async def test_static_text_is_last_resort_without_data(kind: str) -> None:
     degrading = Degrading(DOWN, DOWN, DOWN, kind=kind)
     answer = await degrading.chain.execute("Hello")
     assert answer == FallbackChain.FALLBACK_RESPONSES[kind]
 
 
 @pytest.mark.parametrize("kind", ["greeting", "search", "unknown"])
-async def test_live_data_is_never_answered_by_generation_or_a_fixed_text(kind: str) -> None:
+async def test_live_data_is_never_generated(kind: str) -> None:
     degrading = Degrading(DOWN, "", "It arrives on Friday.", kind=kind)
     answer = await degrading.chain.execute("Where is A102?", requires_live_data=True)
     assert answer == FallbackChain.DEFAULT_RESPONSE
 
 
 @pytest.mark.parametrize("outcomes", [("full", "x", "x"), (DOWN, "full", "x")])
-async def test_live_data_is_answered_by_an_agent_that_has_it(outcomes: tuple[Any, ...]) -> None:
+async def test_live_data_comes_from_capable_agent(outcomes: tuple[Any, ...]) -> None:
     degrading = Degrading(*outcomes)
     assert await degrading.chain.execute("Where is A102?", requires_live_data=True) == "full"
 
 
-async def test_when_all_fail_the_answer_says_so_and_what_to_do() -> None:
+async def test_total_failure_says_what_to_do() -> None:
     answer = await Degrading(DOWN, DOWN, DOWN).chain.execute("Where is A102?")
     assert answer == FallbackChain.DEFAULT_RESPONSE
     said = answer.lower()
@@ -1077,11 +1073,11 @@ async def test_when_all_fail_the_answer_says_so_and_what_to_do() -> None:
     assert "support" in said
 
 
-async def test_a_chain_of_nothing_says_so_too() -> None:
+async def test_empty_chain_says_so() -> None:
     assert await FallbackChain().execute("Where is A102?") == FallbackChain.DEFAULT_RESPONSE
 
 
-async def test_each_strategy_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_failed_strategy_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     await Degrading(DOWN, "", "direct").chain.execute("Say hello")
     said = caplog.text
     assert [name in said for name in AGENTS] == [True, True, False]
@@ -1095,7 +1091,7 @@ def prompt_of(history: list[dict[str, Any]], task: str = "Refund A102") -> str:
 
 
 @pytest.mark.parametrize("length", [0, 3, 200])
-def test_a_prompt_ends_with_three_to_five_numbered_constraints(length: int) -> None:
+def test_prompt_ends_with_three_to_five_constraints(length: int) -> None:
     prompt = prompt_of([{"role": "user", "content": f"message {n}"} for n in range(length)])
     head, constraints = prompt.split("CRITICAL CONSTRAINTS (must follow):")
     lines = constraints.strip().splitlines()
@@ -1106,7 +1102,7 @@ def test_a_prompt_ends_with_three_to_five_numbered_constraints(length: int) -> N
     assert head.rstrip().endswith("Refund A102")
 
 
-def test_the_parts_of_a_prompt_stand_in_the_printed_order() -> None:
+def test_prompt_parts_are_in_documented_order() -> None:
     prompt = prompt_of([{"role": "user", "content": "Hello"}])
     parts = [
         "You serve customers.",
@@ -1121,21 +1117,21 @@ def test_the_parts_of_a_prompt_stand_in_the_printed_order() -> None:
     assert [each for each in prompt.splitlines() if each in parts] == parts
 
 
-def test_the_history_of_a_prompt_is_its_last_ten_messages() -> None:
+def test_prompt_history_is_last_ten_messages() -> None:
     lines = prompt_of([{"role": "user", "content": f"message {n}"} for n in range(25)]).splitlines()
     assert [each for each in lines if each.startswith("user: ")] == [
         f"user: message {n}" for n in range(15, 25)
     ]
 
 
-def test_the_constraints_of_the_class_are_what_its_prompts_end_with() -> None:
+def test_class_constraints_end_its_prompts() -> None:
     pinned: Any = PinnedConstraintsAgent
     constraints = pinned.CRITICAL_CONSTRAINTS
     assert prompt_of([]).rstrip().endswith(constraints.strip())
 
 
 @pytest.mark.parametrize("about", ["personal", "confirm", "clear|uncertain", "ten|10"])
-def test_the_shipped_constraints_cover_what_the_document_pins(about: str) -> None:
+def test_shipped_constraints_cover_the_document(about: str) -> None:
     pinned = prompt_of([]).split("CRITICAL CONSTRAINTS")[1].lower()
     assert any(word in pinned for word in about.split("|"))
 
@@ -1143,7 +1139,7 @@ def test_the_shipped_constraints_cover_what_the_document_pins(about: str) -> Non
 # Escalation.
 
 
-def test_the_reasons_to_escalate_are_the_five() -> None:
+def test_exactly_five_escalation_reasons() -> None:
     assert {each.name: each.value for each in EscalationReason} == {
         "POLICY_REVIEW": "policy_review",
         "REPEATED_FAILURES": "repeated_failures",
@@ -1153,7 +1149,7 @@ def test_the_reasons_to_escalate_are_the_five() -> None:
     }
 
 
-def test_a_request_and_its_desk_have_the_printed_fields() -> None:
+def test_escalation_request_has_documented_fields() -> None:
     assert [field.name for field in dataclasses.fields(EscalationRequest)] == [
         "reason",
         "context",
@@ -1184,7 +1180,7 @@ def test_a_request_and_its_desk_have_the_printed_fields() -> None:
         ("read", 3, 0.1, "repeated_failures", 2),
     ],
 )
-def test_a_person_is_asked_for_the_most_severe_reason(
+def test_most_severe_reason_escalates(
     action: str, failures: int, score: float | None, reason: str | None, priority: int
 ) -> None:
     state: dict[str, object] = {"action_type": action, "order": "A102"}
@@ -1196,13 +1192,13 @@ def test_a_person_is_asked_for_the_most_severe_reason(
         assert request.suggested_action
 
 
-def test_the_thresholds_of_an_escalation_can_be_set() -> None:
+def test_escalation_thresholds_are_configurable() -> None:
     desk = HumanInTheLoop(review_threshold=0.5, max_retries=1)
     assert desk.should_escalate({}, policy_score=0.6) is None
     assert desk.should_escalate({}, failure_count=1) is not None
 
 
-async def test_an_escalation_is_queued_and_nothing_is_approved_by_itself() -> None:
+async def test_escalation_is_queued_not_approved() -> None:
     desk = HumanInTheLoop()
     request = desk.should_escalate({"action_type": "refund"})
     assert request is not None
@@ -1228,7 +1224,7 @@ def approved(clock: ManualClock | None = None) -> tuple[Approvals, str]:
     return approvals, asked
 
 
-def test_an_approval_is_used_once() -> None:
+def test_approval_is_single_use() -> None:
     approvals, asked = approved()
     approvals.spend(asked, *REFUND)
     for _ in range(3):
@@ -1245,7 +1241,7 @@ def test_an_approval_is_used_once() -> None:
         ("transfer", {"id": "A102", "amount": 20}),
     ],
 )
-def test_an_approval_is_checked_again_against_what_is_about_to_run(
+def test_approval_is_checked_against_action(
     changed: tuple[str, dict[str, Any]],
 ) -> None:
     approvals, asked = approved()
@@ -1253,7 +1249,7 @@ def test_an_approval_is_checked_again_against_what_is_about_to_run(
         approvals.spend(asked, *changed)
 
 
-def test_an_approval_becomes_stale() -> None:
+def test_approval_expires() -> None:
     clock = ManualClock()
     approvals, asked = approved(clock)
     clock.advance(10 * 86_400)
@@ -1298,7 +1294,7 @@ def samples(metrics: AgentMetrics) -> dict[str, list[dict[str, str]]]:
         ("agent_tokens_per_run_count", {"model": "order-model"}),
     ],
 )
-def test_each_metric_has_its_printed_name_and_labels(name: str, labels: dict[str, str]) -> None:
+def test_metric_has_documented_name_and_labels(name: str, labels: dict[str, str]) -> None:
     assert samples(by_hand())[name] == [labels]
 
 
@@ -1306,12 +1302,12 @@ def bounds(metrics: AgentMetrics, name: str) -> list[float]:
     return [float(labels["le"]) for labels in samples(metrics)[f"{name}_bucket"]]
 
 
-def test_steps_are_counted_in_the_printed_buckets() -> None:
+def test_steps_use_documented_buckets() -> None:
     expected = [1, 3, 5, 8, 10, 15, 20, 30, float("inf")]
     assert bounds(by_hand(), "agent_steps_per_run") == expected
 
 
-def test_tokens_are_counted_in_buckets_of_their_scale() -> None:
+def test_tokens_use_token_buckets() -> None:
     limits = bounds(by_hand(), "agent_tokens_per_run")
     apart = [500, 3_000, 20_000, 79_000, 99_000]
     where = [next(limit for limit in limits if tokens <= limit) for tokens in apart]
@@ -1319,12 +1315,12 @@ def test_tokens_are_counted_in_buckets_of_their_scale() -> None:
     assert float("inf") not in where
 
 
-def test_metrics_can_be_made_twice() -> None:
+def test_metrics_can_be_created_twice() -> None:
     first, second = by_hand(), by_hand()
     assert samples(first).keys() == samples(second).keys()
 
 
-def test_seventy_two_safe_ends_of_a_hundred_are_a_recovery_rate_of_072() -> None:
+def test_seventy_two_safe_ends_give_rate_072() -> None:
     metrics = AgentMetrics()
     for intervention, started, safe in (
         ("validation", 40, 30),
@@ -1338,7 +1334,7 @@ def test_seventy_two_safe_ends_of_a_hundred_are_a_recovery_rate_of_072() -> None
     assert Figures(executions=500, intervened=100, recovered=72).recovery_rate == 0.72
 
 
-def test_the_rejection_rate_is_the_share_of_what_was_validated() -> None:
+def test_rejection_rate_is_share_of_validated() -> None:
     metrics = AgentMetrics()
     metrics.validated_outputs.labels("orders").inc(200)
     metrics.validation_failures.labels("orders", "schema").inc(3)
@@ -1359,7 +1355,7 @@ LOOP = error(FailureKind.loop_detected, action="narrow_scope")
 FALLBACK = error(FailureKind.transient_provider, action="retry", fallback="backup-model")
 
 
-def test_loops_and_fallbacks_are_shares_of_the_traces_that_had_any() -> None:
+def test_loop_and_fallback_rates_are_shares_of_traces() -> None:
     found = figures.of_runs([*[trace()] * 17, trace(LOOP, LOOP), trace(LOOP, FALLBACK), trace()])
     assert found.executions == 20
     assert found.loop_rate == pytest.approx(0.10)
@@ -1381,14 +1377,14 @@ def test_loops_and_fallbacks_are_shares_of_the_traces_that_had_any() -> None:
         ({"open_breakers": ()}, {"open_breakers": ("orders",)}),
     ],
 )
-def test_each_alert_fires_above_the_threshold_of_the_table(
+def test_each_alert_fires_above_its_threshold(
     on_it: dict[str, Any], beyond: dict[str, Any]
 ) -> None:
     assert fired(Figures(**on_it)) == ()
     assert len(fired(Figures(**beyond))) == 1
 
 
-def test_a_recovery_rate_below_its_baseline_is_an_alert() -> None:
+def test_recovery_rate_below_baseline_is_an_alert() -> None:
     found = Figures(executions=500, intervened=100, recovered=72)
     assert fired(found, recovery_baseline=0.72) == ()
     assert len(fired(found, recovery_baseline=0.80)) == 1

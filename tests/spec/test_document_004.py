@@ -63,16 +63,16 @@ async def by_rules(
 # The members.
 
 
-def test_the_types_have_their_names_and_values_in_their_order() -> None:
+def test_types_have_documented_names_and_order() -> None:
     assert [(each.name, each.value) for each in FailureType] == [*TYPES.items()]
 
 
-def test_unknown_is_the_last() -> None:
+def test_unknown_is_last() -> None:
     assert [*FailureType][-1] is UNKNOWN
 
 
 @pytest.mark.parametrize("kind", [*FailureType])
-def test_a_type_is_its_value_in_logs_and_in_stored_state(kind: FailureType) -> None:
+def test_type_is_its_value_in_logs_and_state(kind: FailureType) -> None:
     assert f"{kind}" == str(kind) == kind.value == kind
     assert json.loads(json.dumps({"type": kind})) == {"type": kind.value}
     assert FailureType(kind.value) is kind
@@ -118,19 +118,19 @@ class StatusError(Exception):
         "Tool 'search_database' is not available. Available tools: query_db, get_eta",
     ],
 )
-async def test_a_tool_that_does_not_exist_is_a_wrong_tool(error: str) -> None:
+async def test_nonexistent_tool_is_wrong_tool(error: str) -> None:
     kind = await by_rules(failed(error, tool_called="search_database"))
     assert kind is FailureType.WRONG_TOOL_CALLED
 
 
-async def test_a_tool_that_is_not_in_the_manifest_is_a_wrong_tool() -> None:
+async def test_tool_missing_from_manifest_is_wrong_tool() -> None:
     run = TriageContext(tools=("query_db", "get_eta"))
     steps = failed("KeyError: 'search_database'", tool_called="search_database")
     assert await by_rules(steps, run) is FailureType.WRONG_TOOL_CALLED
 
 
 @pytest.mark.parametrize("make", [mismatch, not_json])
-async def test_what_does_not_fit_the_structure_is_a_mismatch(make: Any) -> None:
+async def test_structural_misfit_is_schema_mismatch(make: Any) -> None:
     steps = [step_of(make(), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is FailureType.SCHEMA_MISMATCH
 
@@ -143,19 +143,19 @@ async def test_what_does_not_fit_the_structure_is_a_mismatch(make: Any) -> None:
         "1 validation error for Order",
     ],
 )
-async def test_words_that_say_so_are_a_mismatch_too(error: str) -> None:
+async def test_wording_can_show_schema_mismatch(error: str) -> None:
     assert await by_rules(failed(error)) is FailureType.SCHEMA_MISMATCH
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_the_transient_statuses_are_an_external_fault(status: int) -> None:
+async def test_transient_status_is_external_fault(status: int) -> None:
     steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is FailureType.EXTERNAL_FAULT
     assert await by_rules(failed(f"HTTP {status}")) is FailureType.EXTERNAL_FAULT
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_a_status_that_stays_is_no_external_fault(status: int) -> None:
+async def test_permanent_status_is_no_external_fault(status: int) -> None:
     steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is not FailureType.EXTERNAL_FAULT
 
@@ -172,13 +172,11 @@ async def test_a_status_that_stays_is_no_external_fault(status: int) -> None:
         (["A102", "A102", "A103"], False),
     ],
 )
-async def test_the_same_tool_and_input_in_three_steps_is_a_loop(
-    orders: list[str], is_loop: bool
-) -> None:
+async def test_same_tool_and_input_three_times_is_a_loop(orders: list[str], is_loop: bool) -> None:
     assert (await by_rules(looked(*orders)) is FailureType.LOOP_DETECTED) == is_loop
 
 
-async def test_the_same_input_of_another_tool_is_no_loop() -> None:
+async def test_same_input_to_other_tool_is_no_loop() -> None:
     steps = [
         Step(index, "call", tool_called=name, tool_input={"id": "A102"})
         for index, name in enumerate(("query_db", "get_eta", "query_db"))
@@ -187,7 +185,7 @@ async def test_the_same_input_of_another_tool_is_no_loop() -> None:
 
 
 @pytest.mark.parametrize("window", [2, 3, 5])
-async def test_the_window_of_a_loop_can_be_set(window: int) -> None:
+async def test_loop_window_is_configurable(window: int) -> None:
     for times in range(1, 7):
         kind = await by_rules(looked(*["A102"] * times), loop_window=window)
         assert (kind is FailureType.LOOP_DETECTED) == (times >= window)
@@ -204,7 +202,7 @@ BROKEN: list[tuple[str, list[Step]]] = [
 
 
 @pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_a_broken_constraint_is_seen_by_rules_that_were_given_it(
+async def test_known_constraint_violation_is_detected(
     constraint: str, trajectory: list[Step]
 ) -> None:
     kind = await by_rules(trajectory, constraints=[constraint])
@@ -212,7 +210,7 @@ async def test_a_broken_constraint_is_seen_by_rules_that_were_given_it(
 
 
 @pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_a_broken_constraint_is_unknown_to_rules_that_were_not(
+async def test_unknown_constraint_violation_is_not_detected(
     constraint: str, trajectory: list[Step]
 ) -> None:
     assert await RulesClassifier().classify(trajectory, "Where is order A102?") is UNKNOWN
@@ -226,9 +224,7 @@ async def test_a_broken_constraint_is_unknown_to_rules_that_were_not(
         ("answer in at most 5 words", answered("Delayed until Friday.")),
     ],
 )
-async def test_a_constraint_that_is_kept_is_no_failure(
-    constraint: str, trajectory: list[Step]
-) -> None:
+async def test_kept_constraint_is_no_failure(constraint: str, trajectory: list[Step]) -> None:
     assert await by_rules(trajectory, constraints=[constraint]) is UNKNOWN
 
 
@@ -253,12 +249,12 @@ def opinion(kind: str) -> ScriptedModel:
 
 
 @pytest.mark.parametrize("kind", SEMANTIC)
-async def test_the_rules_alone_call_it_unknown(kind: str) -> None:
+async def test_rules_alone_return_unknown(kind: str) -> None:
     assert await by_rules(answered(SAID[kind])) is UNKNOWN
 
 
 @pytest.mark.parametrize("kind", SEMANTIC)
-async def test_what_only_meaning_tells_arrives_at_the_strategy_for_unknown(kind: str) -> None:
+async def test_semantic_failure_reaches_unknown_strategy(kind: str) -> None:
     found = await by_rules(answered(SAID[kind]))
     seen: list[FailureType] = []
 
@@ -271,13 +267,13 @@ async def test_what_only_meaning_tells_arrives_at_the_strategy_for_unknown(kind:
 
 
 @pytest.mark.parametrize("kind", [*SAID])
-async def test_a_model_can_tell_every_type_but_unknown(kind: str) -> None:
+async def test_model_can_return_every_type_but_unknown(kind: str) -> None:
     classifier = LLMClassifier(opinion(kind), clock=ManualClock())
     assert await classifier.classify(answered(SAID[kind]), TASK) is FailureType(kind)
 
 
 @pytest.mark.parametrize("kind", SEMANTIC)
-async def test_the_hybrid_tells_what_the_rules_cannot_with_one_call(kind: str) -> None:
+async def test_hybrid_classifies_with_one_model_call(kind: str) -> None:
     model = opinion(kind)
     hybrid = HybridClassifier(LLMClassifier(model, clock=ManualClock()))
     assert await hybrid.classify(answered(SAID[kind]), TASK) is FailureType(kind)
@@ -294,7 +290,7 @@ async def test_the_hybrid_tells_what_the_rules_cannot_with_one_call(kind: str) -
         (BROKEN[0][1], FailureType.CONSTRAINT_IGNORED),
     ],
 )
-async def test_the_hybrid_pays_for_no_call_where_the_rules_can_tell(
+async def test_hybrid_skips_model_when_rules_suffice(
     trajectory: list[Step], kind: FailureType
 ) -> None:
     model = ScriptedModel([])
@@ -305,7 +301,7 @@ async def test_the_hybrid_pays_for_no_call_where_the_rules_can_tell(
 
 
 @pytest.mark.parametrize("quote", ["", "Your order was delivered today.", "A102 was delivered"])
-async def test_an_opinion_that_does_not_quote_its_evidence_is_unknown(quote: str) -> None:
+async def test_opinion_without_quoted_evidence_is_unknown(quote: str) -> None:
     model = ScriptedModel([say(json.dumps({"type": "hallucinated_state", "quote": quote}))])
     classifier = LLMClassifier(model, clock=ManualClock())
     assert await classifier.classify(answered(SAID["hallucinated_state"]), TASK) is UNKNOWN
@@ -352,7 +348,7 @@ async def by_default(kind: FailureType, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "answers"), DEFAULTS)
-async def test_each_type_has_the_recovery_of_the_table(name: str, answers: tuple[str, ...]) -> None:
+async def test_each_type_has_its_recovery(name: str, answers: tuple[str, ...]) -> None:
     action = await by_default(FailureType[name])
     assert isinstance(action, tuple(getattr(RecoveryAction, answer) for answer in answers))
 
@@ -367,36 +363,34 @@ async def test_each_type_has_the_recovery_of_the_table(name: str, answers: tuple
         (FailureType.CONTEXT_OVERFLOW, ("A102",)),
     ],
 )
-async def test_the_hint_holds_what_the_table_says_it_is_made_of(
-    kind: FailureType, told: tuple[str, ...]
-) -> None:
+async def test_hint_contains_documented_parts(kind: FailureType, told: tuple[str, ...]) -> None:
     hint = (await by_default(kind)).hint
     assert [each for each in told if each not in hint] == []
 
 
-async def test_a_rollback_goes_to_a_checkpoint_that_there_is() -> None:
+async def test_rollback_targets_existing_checkpoint() -> None:
     action = await by_default(FailureType.HALLUCINATED_STATE)
     assert action.checkpoint_id in (None, "step-2")
 
 
-async def test_a_plan_is_resumed_from_its_open_part() -> None:
+async def test_plan_resumes_at_open_part() -> None:
     action = await by_default(FailureType.PLAN_INCOMPLETE)
     assert action.from_subgoal in (None, "tell the date")
 
 
-async def test_an_external_fault_is_waited_for_before_it_is_tried_again() -> None:
+async def test_external_fault_waits_before_retry() -> None:
     assert (await by_default(FailureType.EXTERNAL_FAULT)).delay >= 1
 
 
 # The policy and a strategy of one's own.
 
 
-def test_a_policy_has_one_place_for_every_type() -> None:
+def test_policy_has_one_field_per_type() -> None:
     assert [field.name for field in fields(FailurePolicy)] == [*TYPES, "default"]
 
 
 @pytest.mark.parametrize("kind", [*FailureType])
-async def test_every_type_has_a_strategy_and_one_of_one_s_own_takes_its_place(
+async def test_every_type_has_a_replaceable_strategy(
     kind: FailureType,
 ) -> None:
     async def mine(ctx: FailureContext) -> RecoveryAction:
@@ -421,9 +415,7 @@ async def test_every_type_has_a_strategy_and_one_of_one_s_own_takes_its_place(
         ),
     ],
 )
-async def test_a_strategy_may_read_how_often_it_was_tried(
-    history: list[str], answer: RecoveryAction
-) -> None:
+async def test_strategy_can_read_attempt_count(history: list[str], answer: RecoveryAction) -> None:
     async def smart(ctx: FailureContext) -> RecoveryAction:
         faults = [kind for kind, _ in ctx.attempt_history if kind == FailureType.EXTERNAL_FAULT]
         if ctx.failure_type == FailureType.EXTERNAL_FAULT and len(faults) >= 3:
@@ -438,7 +430,7 @@ async def test_a_strategy_may_read_how_often_it_was_tried(
     assert await FailurePolicy(EXTERNAL_FAULT=smart).dispatch(ctx) == answer
 
 
-def test_the_actions_of_the_document_have_the_fields_that_it_gives_them() -> None:
+def test_actions_have_documented_fields() -> None:
     escalated: Any = RecoveryAction.ESCALATE(message="It is still down.")
     retried: Any = RecoveryAction.RETRY(delay=8.0)
     assert (escalated.message, retried.delay) == ("It is still down.", 8.0)
@@ -461,9 +453,7 @@ def test_the_actions_of_the_document_have_the_fields_that_it_gives_them() -> Non
         (RecoveryAction.ABORT(reason="r"), Action.stop),
     ],
 )
-def test_each_plan_becomes_its_action_in_a_run_with_the_policy(
-    plan: RecoveryAction, action: Action
-) -> None:
+def test_each_plan_becomes_its_action(plan: RecoveryAction, action: Action) -> None:
     async def strategy(ctx: FailureContext) -> RecoveryAction:
         return plan
 

@@ -49,7 +49,7 @@ def events(raw: bytes) -> list[Any]:
     return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
 
 
-def test_a_whole_answer() -> None:
+def test_whole_answer() -> None:
     with LoopbackProvider([call("run_code", code="1")]) as provider, posted(provider) as response:
         body = json.loads(response.read())
     assert body["choices"][0]["finish_reason"] == "tool_calls"
@@ -60,7 +60,7 @@ def test_a_whole_answer() -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_streamed_answer_counts_tokens_when_asked_to(wanted: bool) -> None:
+def test_streamed_answer_counts_tokens_on_request(wanted: bool) -> None:
     options: dict[str, Any] = {"stream_options": {"include_usage": True}} if wanted else {}
     with (
         LoopbackProvider([say("Grüße, alle miteinander")]) as provider,
@@ -76,7 +76,7 @@ def test_a_streamed_answer_counts_tokens_when_asked_to(wanted: bool) -> None:
 
 
 @pytest.mark.parametrize("wire", [Wire.comments, Wire.crlf, Wire.split_bytes, Wire.doubled_done])
-def test_an_oddity_is_on_the_wire_and_the_events_are_the_same(wire: Wire) -> None:
+def test_wire_oddity_yields_same_events(wire: Wire) -> None:
     with (
         LoopbackProvider([Faulty(wire, say("hällo"))]) as provider,
         posted(provider, stream=True) as response,
@@ -92,18 +92,18 @@ def test_an_oddity_is_on_the_wire_and_the_events_are_the_same(wire: Wire) -> Non
     assert marks[wire]
 
 
-def test_a_refusal_carries_its_status_and_headers() -> None:
+def test_refusal_has_status_and_headers() -> None:
     with LoopbackProvider([rate_limited("7")]) as provider, posted(provider) as response:
         assert (response.status, response.headers["Retry-After"]) == (429, "7")
         assert json.loads(response.read())["error"]["code"] == "rate_limit_exceeded"
 
 
-def test_a_401_can_echo_the_key() -> None:
+def test_status_401_can_echo_key() -> None:
     with LoopbackProvider([UNAUTHORIZED]) as provider, posted(provider) as response:
         assert "sk-mine" in json.loads(response.read())["error"]["message"]
 
 
-def test_a_reset_comes_before_any_header() -> None:
+def test_reset_precedes_headers() -> None:
     with (
         LoopbackProvider([Faulty(Wire.reset)]) as provider,
         pytest.raises(ConnectionResetError),
@@ -112,7 +112,7 @@ def test_a_reset_comes_before_any_header() -> None:
         pass
 
 
-def test_a_cut_ends_the_body_midway_and_an_early_end_does_not_show() -> None:
+def test_cut_body_is_visible_and_early_end_is_not() -> None:
     with LoopbackProvider([Faulty(Wire.cut), Faulty(Wire.ended_early)]) as provider:
         with (
             posted(provider, stream=True) as response,
@@ -133,7 +133,7 @@ def connected(provider: LoopbackProvider) -> socket.socket:
     return client
 
 
-def test_silence_ends_when_the_client_goes_away() -> None:
+def test_silence_ends_when_client_leaves() -> None:
     with LoopbackProvider([Faulty(Wire.silence)]) as provider:
         with connected(provider) as client:
             client.shutdown(socket.SHUT_WR)
@@ -141,7 +141,7 @@ def test_silence_ends_when_the_client_goes_away() -> None:
         assert provider.requests[0].gone.wait(60)
 
 
-def test_a_request_is_gone_once_its_client_has_closed_the_connection() -> None:
+def test_request_is_gone_with_its_connection() -> None:
     with LoopbackProvider([say("hello")]) as provider:
         with connected(provider) as client:
             while client.recv(1024):
@@ -152,7 +152,7 @@ def test_a_request_is_gone_once_its_client_has_closed_the_connection() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_refusal_of_the_model_is_told_beside_the_content(stream: bool) -> None:
+def test_model_refusal_is_beside_content(stream: bool) -> None:
     with (
         LoopbackProvider([Faulty(Wire.refusal, say("I will not do that."))]) as provider,
         posted(provider, stream=stream) as response,
@@ -167,7 +167,7 @@ def test_a_refusal_of_the_model_is_told_beside_the_content(stream: bool) -> None
     assert not any(each.get("content") for each in told)
 
 
-def test_silence_ends_when_the_server_stops() -> None:
+def test_silence_ends_when_server_stops() -> None:
     with LoopbackProvider([Faulty(Wire.silence)]) as provider:
         client = connected(provider)
         provider.wait_for_requests()
@@ -175,7 +175,7 @@ def test_silence_ends_when_the_server_stops() -> None:
         assert client.recv(1) == b""
 
 
-def test_a_strict_server_names_the_breach_and_keeps_the_step() -> None:
+def test_strict_server_names_breach_and_keeps_step() -> None:
     with LoopbackProvider([say("fine")]) as provider:
         with posted(provider, messages=[{"role": "robot", "content": "go"}]) as response:
             assert response.status == 400
@@ -185,7 +185,7 @@ def test_a_strict_server_names_the_breach_and_keeps_the_step() -> None:
     provider.assert_exhausted()
 
 
-def test_a_lenient_server_takes_anything() -> None:
+def test_lenient_server_accepts_anything() -> None:
     with (
         LoopbackProvider([say("fine")], strict=False) as provider,
         posted(provider, messages=[]) as response,
@@ -193,7 +193,7 @@ def test_a_lenient_server_takes_anything() -> None:
         assert response.status == 200
 
 
-def test_a_script_may_be_endless_and_may_read_the_request() -> None:
+def test_script_may_be_endless_and_read_requests() -> None:
     with LoopbackProvider(itertools.repeat(lambda body: HttpError(503, body["model"]))) as provider:
         for _ in range(3):
             with posted(provider) as response:
@@ -201,7 +201,7 @@ def test_a_script_may_be_endless_and_may_read_the_request() -> None:
     assert [request.body["model"] for request in provider.requests] == ["m"] * 3
 
 
-def test_the_script_is_consumed_exactly() -> None:
+def test_script_is_consumed_exactly() -> None:
     with LoopbackProvider([say("one")]) as provider:
         with pytest.raises(AssertionError, match="nobody asked"):
             LoopbackProvider([say("one")]).assert_exhausted()
@@ -212,7 +212,7 @@ def test_the_script_is_consumed_exactly() -> None:
         provider.assert_exhausted()
 
 
-def test_a_fault_of_the_server_itself_is_raised_when_it_ends() -> None:
+def test_server_fault_is_raised_at_end() -> None:
     def step(body: dict[str, Any]) -> HttpError:
         raise LookupError("a bug in the test")
 
@@ -269,10 +269,10 @@ BREACHES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("messages", "told"), BREACHES)
-def test_a_breach_is_named(messages: Any, told: str) -> None:
+def test_breach_is_named(messages: Any, told: str) -> None:
     assert re.search(told, transcript_breach(messages) or "")
 
 
-def test_a_valid_transcript_has_no_breach() -> None:
+def test_valid_transcript_has_no_breach() -> None:
     valid = [*ASK, turn(made(), made("b")), result("b"), result("a"), *ASK]
     assert transcript_breach(valid) is None

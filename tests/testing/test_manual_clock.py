@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.testing.clock import START, ManualClock
 
 
-async def test_a_lone_sleep_takes_exactly_its_time() -> None:
+async def test_lone_sleep_takes_exactly_its_time() -> None:
     clock = ManualClock()
     await clock.sleep(30)
     await clock.sleep(0.1)
@@ -17,7 +17,7 @@ async def test_a_lone_sleep_takes_exactly_its_time() -> None:
     assert clock.slept == [30, 0.1]
 
 
-async def test_the_earliest_sleeper_wakes_first_and_at_its_own_time() -> None:
+async def test_earliest_sleeper_wakes_first_on_time() -> None:
     clock = ManualClock()
     woken: list[tuple[str, float]] = []
 
@@ -29,7 +29,7 @@ async def test_the_earliest_sleeper_wakes_first_and_at_its_own_time() -> None:
     assert woken == [("early", 2.0), ("between", 3.0), ("late", 5.0)]
 
 
-async def test_a_deadline_that_was_not_needed_moves_nothing() -> None:
+async def test_unneeded_deadline_moves_nothing() -> None:
     clock = ManualClock()
     deadline = asyncio.ensure_future(clock.sleep(60))
     for _ in range(10):
@@ -42,7 +42,7 @@ async def test_a_deadline_that_was_not_needed_moves_nothing() -> None:
     assert (clock.monotonic(), clock.sleepers, clock.slept) == (0.0, 0, [])
 
 
-async def test_without_auto_only_advance_moves_time() -> None:
+async def test_only_advance_moves_time_without_auto() -> None:
     clock = ManualClock(auto=False)
     sleeping = asyncio.ensure_future(clock.sleep(10))
     await clock.until_asleep()
@@ -56,7 +56,7 @@ async def test_without_auto_only_advance_moves_time() -> None:
     assert clock.monotonic() == 10.0
 
 
-async def test_a_sleep_of_nothing_yields_to_the_loop_once() -> None:
+async def test_zero_sleep_yields_once() -> None:
     clock = ManualClock(auto=False)
     seen: list[str] = []
     asyncio.get_running_loop().call_soon(seen.append, "loop")
@@ -64,6 +64,6 @@ async def test_a_sleep_of_nothing_yields_to_the_loop_once() -> None:
     assert seen == ["loop"]
 
 
-def test_time_does_not_run_backwards() -> None:
+def test_time_never_runs_backwards() -> None:
     with pytest.raises(ValueError, match="-1"):
         ManualClock().advance(-1)

@@ -22,7 +22,7 @@ async def completion(model: ScriptedModel, text: str = "go") -> Completion:
     return last
 
 
-async def test_the_steps_are_played_in_order() -> None:
+async def test_steps_play_in_order() -> None:
     model = ScriptedModel(
         [
             say("one"),
@@ -42,12 +42,12 @@ async def _last_of(step: Completion) -> Completion:
     return await completion(ScriptedModel([step]))
 
 
-async def test_a_step_may_raise() -> None:
+async def test_step_may_raise() -> None:
     with pytest.raises(ConnectionResetError):
         await play(ScriptedModel([ConnectionResetError()]))
 
 
-async def test_several_calls_of_one_turn_have_ids_of_their_own() -> None:
+async def test_calls_of_one_turn_have_own_ids() -> None:
     model = ScriptedModel(
         [calls(call("a"), call("b"), raw_call("c", "{", call_id="mine"), text="Go.")]
     )
@@ -58,7 +58,7 @@ async def test_several_calls_of_one_turn_have_ids_of_their_own() -> None:
     assert answered.choices[0].finish_reason == "tool_calls"
 
 
-async def test_one_request_too_many_names_itself() -> None:
+async def test_excess_request_names_itself() -> None:
     model = ScriptedModel([say("only")])
     await play(model)
     with pytest.raises(AssertionError, match=r"1 steps and this is request 2.*'what now'"):
@@ -67,14 +67,14 @@ async def test_one_request_too_many_names_itself() -> None:
         model.assert_exhausted()
 
 
-async def test_a_step_too_many_names_itself() -> None:
+async def test_excess_step_names_itself() -> None:
     model = ScriptedModel([say("one"), say("never")])
     await play(model)
     with pytest.raises(AssertionError, match="never"):
         model.assert_exhausted()
 
 
-async def test_the_requests_are_kept_as_they_were() -> None:
+async def test_requests_are_kept_unchanged() -> None:
     model = ScriptedModel([say("one")])
     message: dict[str, Any] = {"role": "user", "content": "before"}
     async for _ in model.stream(ModelRequest([message])):

@@ -91,7 +91,7 @@ def _type(failure: Failure) -> FailureType:
     return ROWS[failure.metadata["facts"][KNOWN]].type
 
 
-async def test_a_dataset_is_answered_with_its_ids_and_announced(tmp_path: Path) -> None:
+async def test_dataset_answer_has_ids_and_event(tmp_path: Path) -> None:
     events: list[AgentEvent] = []
     tools = _tools(tmp_path, events)
     result = await _call(tools, "return_dataset", variable="sales", title="Sales")
@@ -105,7 +105,7 @@ async def test_a_dataset_is_answered_with_its_ids_and_announced(tmp_path: Path) 
     assert event.figure is None
 
 
-async def test_a_chart_is_announced_with_its_picture(tmp_path: Path) -> None:
+async def test_chart_event_has_picture(tmp_path: Path) -> None:
     events: list[AgentEvent] = []
     tools = _tools(tmp_path, events)
     result = await _call(tools, "return_chart", variable="chart", title="v by g")
@@ -130,7 +130,7 @@ async def test_a_chart_is_announced_with_its_picture(tmp_path: Path) -> None:
         ("return_dataset", "sales", " ", "constraint_ignored", "needs a title"),
     ],
 )
-async def test_what_cannot_be_published_is_one_sentence_and_no_event(
+async def test_unpublishable_value_is_one_sentence_without_event(
     tmp_path: Path, tool: str, variable: str, title: str, cause: str, words: str
 ) -> None:
     events: list[AgentEvent] = []
@@ -143,7 +143,7 @@ async def test_what_cannot_be_published_is_one_sentence_and_no_event(
     assert events == []
 
 
-async def test_a_disk_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+async def test_unwritable_disk_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     events: list[AgentEvent] = []
     tools = _tools(tmp_path / "file", events)
@@ -154,7 +154,7 @@ async def test_a_disk_that_cannot_be_written_is_a_failure(tmp_path: Path) -> Non
     assert events == []
 
 
-async def test_the_first_variable_is_asked_for_when_there_is_none(tmp_path: Path) -> None:
+async def test_variable_is_requested_when_none_is_named(tmp_path: Path) -> None:
     publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
     tools = publish_tools(_Namespace(), publisher, lambda _: None, lambda: "r")
     result = await _call(tools, "return_chart", variable="chart", title="T")
@@ -162,7 +162,7 @@ async def test_the_first_variable_is_asked_for_when_there_is_none(tmp_path: Path
     assert "the notebook has none yet" in result.failure.explanation
 
 
-async def test_the_work_is_done_off_the_loop_and_announced_on_it(tmp_path: Path) -> None:
+async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
     threads: list[threading.Thread] = []
 
     class Watched(Publisher):
@@ -183,7 +183,7 @@ async def test_the_work_is_done_off_the_loop_and_announced_on_it(tmp_path: Path)
     assert threads[1] is threading.current_thread()
 
 
-def test_the_tools_that_publish_may_be_repeated_and_those_that_look_change_nothing(
+def test_publishing_is_repeatable_and_looking_harmless(
     tmp_path: Path,
 ) -> None:
     tools = _tools(tmp_path, [])
@@ -216,7 +216,7 @@ async def _published(tools: Tools) -> ToolResult:
     return await _call(tools, "return_report", title="Sales report", body=BODY)
 
 
-async def test_a_report_is_answered_with_its_page_and_announced(tmp_path: Path) -> None:
+async def test_report_answer_has_page_and_event(tmp_path: Path) -> None:
     events: list[AgentEvent] = []
     result = await _published(_tools(tmp_path, events))
     assert list(result.data) == [
@@ -238,7 +238,7 @@ async def test_a_report_is_answered_with_its_page_and_announced(tmp_path: Path) 
     )
 
 
-async def test_the_cells_of_this_run_are_the_script_where_none_is_given(tmp_path: Path) -> None:
+async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
     executor = _Namespace()
     for number, (actor, run, code) in enumerate(
         [
@@ -289,7 +289,7 @@ async def test_the_cells_of_this_run_are_the_script_where_none_is_given(tmp_path
         ("v by g", {"kind": "chart", "shows": "bar chart of v by g", "description": "Two bars."}),
     ],
 )
-async def test_an_artifact_is_read_in_few_words(
+async def test_artifact_is_read_briefly(
     tmp_path: Path, name: str, expected: dict[str, Any]
 ) -> None:
     tools = _tools(tmp_path, [])
@@ -298,7 +298,7 @@ async def test_an_artifact_is_read_in_few_words(
     assert {key: result.data[key] for key in expected} == expected
 
 
-async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
+async def test_long_text_is_read_in_parts(tmp_path: Path) -> None:
     tools = _tools(tmp_path, [])
     code = "\n".join(f"x{number} = {number}" for number in range(2_000)) + "\n"
     await _call(tools, "return_notebook", name="long", code=code)
@@ -310,7 +310,7 @@ async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
     assert parts == code
 
 
-async def test_what_is_published_is_listed_newest_first_and_no_more_than_fits(
+async def test_published_work_is_listed_newest_first(
     tmp_path: Path,
 ) -> None:
     tools = _tools(tmp_path, [])
@@ -327,7 +327,7 @@ async def test_what_is_published_is_listed_newest_first_and_no_more_than_fits(
     assert data["more"] == 3
 
 
-async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -> None:
+async def test_siblings_name_is_taken_over_after_reading(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.ipynb").write_text("{}")
     theirs = _tools(tmp_path, [], "a.ipynb")
@@ -366,7 +366,7 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
         ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "valid Python"),
     ],
 )
-async def test_what_cannot_be_done_is_one_sentence_and_nothing_is_announced(
+async def test_impossible_action_is_one_sentence_without_event(
     tmp_path: Path, tool: str, arguments: dict[str, str], cause: str, words: str
 ) -> None:
     events: list[AgentEvent] = []
@@ -379,7 +379,7 @@ async def test_what_cannot_be_done_is_one_sentence_and_nothing_is_announced(
     assert len(events) == 3
 
 
-async def test_a_damaged_artifact_is_said_and_not_seen(tmp_path: Path) -> None:
+async def test_corrupt_artifact_is_reported_and_unread(tmp_path: Path) -> None:
     seen: set[tuple[str, str]] = set()
     tools = _tools(tmp_path, [], seen=seen)
     published = await _call(_tools(tmp_path, []), "return_dataset", variable="sales", title="Sales")
@@ -390,14 +390,14 @@ async def test_a_damaged_artifact_is_said_and_not_seen(tmp_path: Path) -> None:
     assert seen == set()
 
 
-async def test_the_script_that_is_handed_in_is_what_is_kept(tmp_path: Path) -> None:
+async def test_given_script_is_kept(tmp_path: Path) -> None:
     tools = _tools(tmp_path, [], script=lambda name: f"{name} = slice()\n")
     await _call(tools, "return_dataset", variable="sales", title="Sales")
     result = await _call(tools, "read_artifact", name="sales")
     assert result.data["code"] == "sales = slice()\n"
 
 
-async def test_a_variable_of_another_kernel_is_brought_before_it_is_published(
+async def test_remote_variable_is_fetched_before_publishing(
     tmp_path: Path,
 ) -> None:
     def bring(name: str, max_bytes: int) -> Any:
@@ -420,9 +420,7 @@ async def test_a_variable_of_another_kernel_is_brought_before_it_is_published(
 
 
 @pytest.mark.parametrize("reaches", [False, True])
-async def test_a_plan_is_computed_to_be_published_and_may_not_reach_for_it(
-    reaches: bool, tmp_path: Path
-) -> None:
+async def test_plan_is_computed_without_reaching_out(reaches: bool, tmp_path: Path) -> None:
     def fetched(part: pd.DataFrame) -> pd.DataFrame:
         if reaches:
             socket.create_connection(("198.51.100.7", 80), timeout=1)

@@ -6,8 +6,6 @@ from typing import get_args
 
 import pytest
 
-from parsimony_kernel.core.taxonomy import FailureType
-
 from .figures import answers, by_type, of_decisions, report
 from .labelled import FOLDER, Part, Shape, entries
 
@@ -22,7 +20,7 @@ LEAST: dict[Part, tuple[float, float]] = {
 }
 
 
-def test_the_corpus_is_large_and_each_entry_stands_in_it_once() -> None:
+def test_corpus_is_large_and_unique() -> None:
     told = [
         json.dumps({key: entry.facts[key] for key in entry.facts if key not in ("id", "label")})
         for entry in entries()
@@ -31,7 +29,7 @@ def test_the_corpus_is_large_and_each_entry_stands_in_it_once() -> None:
     assert not [each for each, count in Counter(told).items() if count > 1]
 
 
-def test_the_blind_part_is_half_of_its_batch_and_lies_in_a_file_of_its_own() -> None:
+def test_blind_part_is_half_in_its_own_file() -> None:
     opened, blind = list(entries("opened")), list(entries("blind"))
     batch = opened + blind
     assert len({entry.facts["id"] for entry in batch}) == len(batch) >= 240
@@ -42,7 +40,7 @@ def test_the_blind_part_is_half_of_its_batch_and_lies_in_a_file_of_its_own() -> 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
 @pytest.mark.parametrize("part", get_args(Part))
-def test_a_decision_is_right(part: Part, shape: Shape) -> None:
+def test_classification_is_correct(part: Part, shape: Shape) -> None:
     """On each part as far as it can be said of it.
 
     The blind part was labelled by the documents, before the rules were read, and drawn by a hash
@@ -59,7 +57,7 @@ def test_a_decision_is_right(part: Part, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
-def test_no_type_is_bought_with_the_precision_of_another(shape: Shape) -> None:
+def test_no_type_sacrifices_anothers_precision(shape: Shape) -> None:
     for kind, figures in by_type(answers("seen", shape)).items():
         assert figures.precision is not None, f"{kind} is in the corpus and is never said"
         assert figures.precision >= 0.9, report("seen", shape)

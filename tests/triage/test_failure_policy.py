@@ -40,24 +40,24 @@ def constant(action: RecoveryAction) -> Any:
     return strategy
 
 
-def test_a_delay_is_never_negative() -> None:
+def test_delay_is_never_negative() -> None:
     with pytest.raises(ValueError, match=r"-1\.0"):
         RecoveryAction.RETRY(delay=-1.0)
 
 
-async def test_a_loop_that_goes_on_after_another_plan_is_rolled_back() -> None:
+async def test_continuing_loop_is_rolled_back() -> None:
     run = TriageContext(checkpoints=("c1",))
     answer = await FailurePolicy().dispatch(context(FailureType.LOOP_DETECTED, 1, run=run))
     assert answer == RecoveryAction.ROLLBACK("c1")
 
 
 @pytest.mark.parametrize("kind", FailureType)
-async def test_whatever_fails_again_and_again_reaches_a_person(kind: FailureType) -> None:
+async def test_repeated_failure_reaches_a_person(kind: FailureType) -> None:
     answer = await FailurePolicy().dispatch(context(kind, attempts=3, trajectory=failed()))
     assert isinstance(answer, RecoveryAction.ESCALATE | RecoveryAction.SUSPEND)
 
 
-async def test_a_strategy_that_raises_or_answers_nothing_escalates_and_says_so() -> None:
+async def test_raising_or_silent_strategy_escalates() -> None:
     async def broken(ctx: FailureContext) -> RecoveryAction:
         raise KeyError("settings")
 
@@ -68,7 +68,7 @@ async def test_a_strategy_that_raises_or_answers_nothing_escalates_and_says_so()
         assert "EXTERNAL_FAULT" in answer.message
 
 
-async def test_a_default_answers_what_is_not_named() -> None:
+async def test_default_answers_unnamed_types() -> None:
     policy = FailurePolicy(EXTERNAL_FAULT=backoff_and_retry, default=escalate)
     assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
     for kind in set(FailureType) - {EXTERNAL}:
@@ -76,7 +76,7 @@ async def test_a_default_answers_what_is_not_named() -> None:
         assert answer == RecoveryAction.ESCALATE(message=f"{kind.value}: it failed")
 
 
-async def test_the_manifest_names_the_tools_and_the_one_that_was_meant() -> None:
+async def test_manifest_names_tools_and_intended_one() -> None:
     trajectory = failed("serch_web")
     for tools, run in (
         (["search_web", "add"], TriageContext()),
@@ -92,21 +92,19 @@ async def test_the_manifest_names_the_tools_and_the_one_that_was_meant() -> None
 
 
 @given(attempts=st.integers(0, 2), least=st.floats(0.5, 2), most=st.floats(4, 60))
-def test_a_wait_lies_between_its_bounds_and_its_window_doubles(
-    attempts: int, least: float, most: float
-) -> None:
+def test_wait_is_bounded_and_doubles(attempts: int, least: float, most: float) -> None:
     strategy = partial(backoff_and_retry, min_wait_s=least, max_wait_s=most)
     answer = asyncio.run(_answer(strategy, context(attempts=attempts)))
     assert isinstance(answer, RecoveryAction.RETRY)
     assert least <= answer.delay <= min(most, 2 * least * 2**attempts)
 
 
-async def test_even_the_first_wait_is_random() -> None:
+async def test_first_wait_is_random() -> None:
     answers: list[Any] = [await backoff_and_retry(context()) for _ in range(20)]
     assert len({each.delay for each in answers}) > 1
 
 
-async def test_what_the_service_asks_for_is_the_least_that_is_waited() -> None:
+async def test_services_retry_after_is_the_minimum() -> None:
     trajectory = failed(metadata={"retry_after_s": 45.0})
     answer = await backoff_and_retry(context(trajectory=trajectory))
     assert answer == RecoveryAction.RETRY(delay=45.0)
@@ -126,14 +124,14 @@ async def test_what_the_service_asks_for_is_the_least_that_is_waited() -> None:
         ),
     ],
 )
-async def test_what_may_have_happened_is_asked_about_and_not_repeated(
+async def test_possible_effect_is_asked_about(
     kind: FailureType, fields: dict[str, Any], action: type[RecoveryAction]
 ) -> None:
     answer = await backoff_and_retry(context(kind, trajectory=failed(**fields)))
     assert isinstance(answer, action)
 
 
-async def test_a_new_plan_knows_what_was_wrong_with_the_last_one() -> None:
+async def test_new_plan_knows_last_plans_fault() -> None:
     run = TriageContext(constraints=("never delete",))
     for kind, told in (
         (FailureType.CONSTRAINT_IGNORED, "never delete"),
@@ -150,14 +148,14 @@ async def test_a_new_plan_knows_what_was_wrong_with_the_last_one() -> None:
     assert await replan(context(), "a {brace}") == RecoveryAction.REPLAN(hint="a {brace}")
 
 
-async def test_a_run_goes_on_from_the_first_part_of_the_plan_that_is_open() -> None:
+async def test_run_resumes_at_first_open_part() -> None:
     run = TriageContext(subgoals=("load", "check", "chart"), done_subgoals=frozenset({"load"}))
     ctx = context(FailureType.PLAN_INCOMPLETE, run=run)
     assert await resume_from_subgoal(ctx) == RecoveryAction.RESUME(from_subgoal="check")
     assert await resume_from_subgoal(ctx, "chart") == RecoveryAction.RESUME(from_subgoal="chart")
 
 
-async def test_a_rollback_goes_to_the_newest_checkpoint_and_without_one_is_a_new_plan() -> None:
+async def test_rollback_uses_newest_checkpoint_else_replans() -> None:
     there = context(FailureType.HALLUCINATED_STATE, run=TriageContext(checkpoints=("c1", "c2")))
     assert await rollback_to_checkpoint(there) == RecoveryAction.ROLLBACK("c2")
     assert await rollback_to_checkpoint(there, "c1") == RecoveryAction.ROLLBACK("c1")

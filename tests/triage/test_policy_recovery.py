@@ -39,7 +39,7 @@ def answering(action: RecoveryAction) -> FailurePolicy:
     return FailurePolicy(default=strategy)
 
 
-def test_it_is_a_recovery_policy() -> None:
+def test_policy_is_a_recovery_policy() -> None:
     assert isinstance(policy_as_recovery(FailurePolicy()), RecoveryPolicy)
 
 
@@ -55,12 +55,12 @@ def test_it_is_a_recovery_policy() -> None:
         (RecoveryAction.ABORT(), Action.stop),
     ],
 )
-def test_each_plan_is_carried_out_by_one_action(plan: RecoveryAction, action: Action) -> None:
+def test_each_plan_is_one_action(plan: RecoveryAction, action: Action) -> None:
     assert policy_as_recovery(answering(plan)).decide(failure(), RunState()) is action
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_what_the_policy_does_not_state_is_answered_by_the_default(kind: FailureKind) -> None:
+def test_default_answers_what_policy_omits(kind: FailureKind) -> None:
     policy = policy_as_recovery(FailurePolicy())
     for prior in range(4):
         state = RunState(failure_attempts={kind: prior})
@@ -73,9 +73,7 @@ def test_what_the_policy_does_not_state_is_answered_by_the_default(kind: Failure
 @pytest.mark.parametrize(
     ("plan", "allowed"), [(RecoveryAction.RETRY(), 2), (RecoveryAction.REPLAN(), 1)]
 )
-def test_a_strategy_that_never_gives_up_ends_at_the_budget_of_the_kind(
-    plan: RecoveryAction, allowed: int
-) -> None:
+def test_stubborn_strategy_ends_at_kinds_budget(plan: RecoveryAction, allowed: int) -> None:
     policy = policy_as_recovery(answering(plan))
     actions = [
         policy.decide(failure(), RunState(failure_attempts={FailureKind.tool_error: prior}))
@@ -85,9 +83,7 @@ def test_a_strategy_that_never_gives_up_ends_at_the_budget_of_the_kind(
     assert actions[allowed:] == [Action.handoff] * (4 - allowed)
 
 
-async def test_a_strategy_that_waits_is_for_a_funnel_that_can_and_else_the_default_answers() -> (
-    None
-):
+async def test_waiting_strategy_needs_a_waiting_funnel() -> None:
     async def slow(ctx: FailureContext) -> RecoveryAction:
         await asyncio.sleep(0)
         return RecoveryAction.ABORT(reason="thought about it")
@@ -100,7 +96,7 @@ async def test_a_strategy_that_waits_is_for_a_funnel_that_can_and_else_the_defau
     assert policy.decide(failure(), state) is Action.retry
 
 
-async def test_the_funnel_takes_it_in_place_of_the_default() -> None:
+async def test_funnel_accepts_it_as_policy() -> None:
     class Agent:
         policy = policy_as_recovery(answering(RecoveryAction.ABORT(reason="enough")))
         suspension_secret = "secret"
@@ -112,7 +108,7 @@ async def test_the_funnel_takes_it_in_place_of_the_default() -> None:
 
 
 @pytest.mark.parametrize("effect", ["uncertain", "committed"])
-async def test_no_strategy_repeats_what_may_have_happened(effect: str) -> None:
+async def test_no_strategy_repeats_possible_effect(effect: str) -> None:
     class Agent:
         policy = policy_as_recovery(answering(RecoveryAction.RETRY()))
         suspension_secret = "secret"
@@ -123,7 +119,7 @@ async def test_no_strategy_repeats_what_may_have_happened(effect: str) -> None:
     assert not any(isinstance(event, AgentError) for event in events)
 
 
-def test_a_strategy_sees_the_request_the_steps_and_the_count_of_the_kind() -> None:
+def test_strategy_sees_request_steps_and_count() -> None:
     state = RunState(
         messages=[
             *opening("sum the orders", "<notebook_context>\n{}\n</notebook_context>"),
@@ -148,7 +144,7 @@ def test_a_strategy_sees_the_request_the_steps_and_the_count_of_the_kind() -> No
 
 
 @pytest.mark.parametrize("cause", [NOT_APPROVED, STEPS_USED, TIME_USED, BUDGET_USED, AMBIGUOUS])
-async def test_what_is_for_a_person_is_put_to_the_person_whatever_the_policy_states(
+async def test_questions_for_people_reach_people(
     cause: Cause,
 ) -> None:
     class Agent:

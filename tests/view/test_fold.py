@@ -45,7 +45,7 @@ def only(view: RunView, kind: type[bl.Block]) -> Any:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_gives_its_blocks_and_its_status(name: str) -> None:
+def test_run_yields_blocks_and_status(name: str) -> None:
     view = replay(RUNS[name])
     kinds = [type(block).__name__.removesuffix("Block") for block in bl.lasting(view.blocks)]
     assert sorted(kinds) == sorted(KINDS[name])
@@ -53,13 +53,13 @@ def test_a_run_gives_its_blocks_and_its_status(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_folding_from_json_gives_the_same_record(name: str) -> None:
+def test_folding_json_gives_same_record(name: str) -> None:
     written = [event.model_dump(mode="json") for event in RUNS[name]]
     assert replay([ev.parse_event(each) for each in written]) == replay(RUNS[name])
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
+def test_keys_are_unique_and_stable(name: str) -> None:
     view, seen = EMPTY, dict[str, type[bl.Block]]()
     for event in RUNS[name]:
         view = fold(view, event)
@@ -69,48 +69,48 @@ def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
             assert seen.setdefault(block.key, type(block)) is type(block)
 
 
-def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
+def test_shown_then_published_chart_is_one_figure() -> None:
     shown = only(replay(RUNS["done"]), bl.FigureBlock)
     assert shown.png_base64
     assert shown.spec == SPEC
 
 
-def test_two_different_charts_are_two_figures() -> None:
+def test_different_charts_are_two_figures() -> None:
     other = {**SPEC, "mark": "bar"}
     view = replay([started(), *code(outputs=[figure(), figure(other)])])
     figures = [block for block in view.blocks if isinstance(block, bl.FigureBlock)]
     assert [each.number for each in figures] == [1, 2]
 
 
-def test_a_chart_that_would_load_something_is_told_and_not_drawn() -> None:
+def test_remote_chart_is_described_not_drawn() -> None:
     reaching = {"data": {"url": "https://example.com/x.csv"}, "mark": "line"}
     assert only(replay([started(), published(reaching, None)]), bl.FigureBlock).spec is None
 
 
-def test_an_answer_marks_its_question_and_says_what_is_gone_once() -> None:
+def test_answer_marks_its_question() -> None:
     view = replay(RUNS["answered"])
     assert only(view, bl.QuestionBlock).reply == "temp_min"
     assert only(view, bl.ReplyBlock).gone == ("df",)
 
 
-def test_a_stopped_step_says_so_and_shows_no_error() -> None:
+def test_stopped_step_shows_no_error() -> None:
     step = only(replay(RUNS["cancelled"]), bl.StepBlock)
     assert (step.state, step.error) == ("stopped", "")
     assert only(replay(RUNS["cancelled"]), bl.EndBlock).words == "by the user"
 
 
-def test_a_step_that_runs_when_the_run_is_stopped_is_stopped() -> None:
+def test_running_step_is_stopped_with_run() -> None:
     view = replay([started(), code()[0], ev.RunCancelled()])
     assert only(view, bl.StepBlock).state == "stopped"
 
 
-def test_the_same_trouble_again_is_one_block_that_counts() -> None:
+def test_repeated_error_is_one_counted_block() -> None:
     longer = trouble(attempt=2).model_copy(update={"delay_s": 4.0})
     block = only(replay([started(), trouble(), longer]), bl.RecoveryBlock)
     assert (block.retries, block.state) == (2, "trying again after 4 s, attempt 2 of 3")
 
 
-def test_a_failed_step_has_one_sentence_and_its_place() -> None:
+def test_failed_step_has_sentence_and_place() -> None:
     error = {
         "type": "exception",
         "name": "KeyError",
@@ -124,7 +124,7 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
     assert step.error == "KeyError: 'yaer'\nin line 2: df['yaer']"
 
 
-def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
+def test_step_that_did_not_run_is_refused() -> None:
     begun, ended = code("df['tmep']")
     assert isinstance(ended, ev.ToolEvent)
 
@@ -143,7 +143,7 @@ def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
     assert state("action_error") == state("action_timeout") == "failed"
 
 
-def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> None:
+def test_published_figure_stays_mentioned() -> None:
     begun = ev.ToolEvent(tool_name="return_chart", tool_call_id="p1", tool_type="publish")
     shown = published({"mark": "bar"})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
@@ -158,20 +158,20 @@ def test_what_was_changed_of_the_persons_is_one_note_and_how_to_get_it_back() ->
     assert "Changed your sales; %agent undo takes back what it can." in text
 
 
-def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
+def test_own_tools_answer_is_shown() -> None:
     begun = ev.ToolEvent(tool_name="area", tool_call_id="a1")
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": 12.5}})
     assert "| 12.5" in record_of(replay([started(), begun, ended]).blocks)
 
 
-def test_the_footer_counts_and_says_unknown_prices() -> None:
+def test_footer_counts_and_admits_unknown_prices() -> None:
     view = replay([started(), asked_model(0.5), asked_model(None)])
     footer = only(view, bl.FooterBlock)
     assert (footer.calls, footer.prompt_tokens, footer.cost_usd) == (2, 2468, 0.5)
     assert footer_facts(footer)[-2] == "at least $0.50, some prices unknown"
 
 
-def test_the_footer_shows_what_is_used_against_the_budget() -> None:
+def test_footer_shows_budget_use() -> None:
     footer = only(replay(RUNS["rerouted"]), bl.FooterBlock)
     assert footer_facts(footer) == (
         "scripted",
@@ -183,7 +183,7 @@ def test_the_footer_shows_what_is_used_against_the_budget() -> None:
     )
 
 
-def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
+def test_time_is_measured() -> None:
     view = replay([started(), asked_model(), *code()])
     assert view.used.elapsed_s == 1.75
     view = fold(view, ev.StateSnapshot(iteration=1, elapsed_s=2.0))
@@ -191,7 +191,7 @@ def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
     assert fold(view, asked_model()).used.elapsed_s == 3.5
 
 
-def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:
+def test_progress_says_activity_and_extent() -> None:
     view = replay([started(), asked_model(), *code(), code("y = 2", "c2")[0]])
     told = progress_words(only(view, bl.ProgressBlock))
     assert told == "Step 2 is running: Compute … · 2 s"
@@ -202,24 +202,24 @@ def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:
     [ev.Handoff(rationale="no"), ev.PartialRunSummary(missing="no"), ev.RunCancelled()],
     ids=lambda end: str(end.type),
 )
-def test_every_end_names_the_variables_that_the_run_has_bound(end: ev.AgentEvent) -> None:
+def test_every_ending_names_new_variables(end: ev.AgentEvent) -> None:
     view = replay([started(), ev.StateSnapshot(iteration=1, variables=("x", "y")), end])
     assert view.closed[-1].variables == ("x", "y")  # type: ignore[attr-defined]
 
 
-def test_what_leaves_the_machine_is_said_with_the_request() -> None:
+def test_data_leaving_machine_is_noted_with_request() -> None:
     notice = "Up to five rows of what you name go to the provider (share: samples)."
     assert only(replay([started(notice=notice)]), bl.RequestBlock).notice == notice
     assert only(replay([started()]), bl.RequestBlock).notice == ""
 
 
-def test_a_pause_before_the_next_try_is_said_in_seconds() -> None:
+def test_retry_pause_is_in_seconds() -> None:
     view = replay([started(), trouble()])
     assert view.activity == "Waiting 2 s before the next try"
     assert "trying again after 2 s, attempt 1 of 3" in record_of(view.blocks)
 
 
-def test_going_back_is_said_with_what_it_did() -> None:
+def test_rollback_says_what_it_did() -> None:
     gone_back = trouble(FailureKind.no_progress).model_copy(
         update={"action": "narrow_scope", "put_back": "df is as before step 2.", "delay_s": 0.0}
     )
@@ -234,7 +234,7 @@ def held() -> list[ev.AgentEvent]:
     return [started(), begun, waits, question(question="May it run?", choices=("yes", "no"))]
 
 
-def test_a_question_about_a_step_names_it_and_its_code_is_shown() -> None:
+def test_step_question_shows_code() -> None:
     view = replay(held())
     assert only(view, bl.StepBlock).state == "waiting"
     head = segment_of(view.blocks).head
@@ -242,25 +242,25 @@ def test_a_question_about_a_step_names_it_and_its_code_is_shown() -> None:
     assert "df.drop(0, inplace=True)" in text_of(head)
 
 
-def test_a_step_that_was_allowed_waits_no_more_and_runs_under_its_number() -> None:
+def test_approved_step_keeps_its_number() -> None:
     view = replay([*held(), started(reply="yes"), *code("df.drop(0, inplace=True)")])
     steps = [block for block in view.blocks if isinstance(block, bl.StepBlock)]
     assert [(step.number, step.state) for step in steps] == [(1, "allowed"), (1, "done")]
 
 
 @pytest.mark.parametrize("then", [asked_model(), ev.PartialRunSummary(missing="it")])
-def test_a_step_that_was_not_allowed_is_refused(then: ev.AgentEvent) -> None:
+def test_declined_step_is_refused(then: ev.AgentEvent) -> None:
     assert only(replay([*held(), started(reply="no")]), bl.StepBlock).state == "answered"
     assert only(replay([*held(), started(reply="no"), then]), bl.StepBlock).state == "refused"
 
 
-def test_a_step_waits_no_more_when_the_run_ends_without_asking() -> None:
+def test_step_stops_waiting_when_run_ends() -> None:
     *waiting, _ = held()
     view = replay([*waiting, ev.Handoff(rationale="There is nobody to ask.")])
     assert only(view, bl.StepBlock).state == "stopped"
 
 
-def test_a_long_output_keeps_both_ends_and_counts_the_rest() -> None:
+def test_long_output_keeps_both_ends() -> None:
     step = only(replay([started(), *code(stdout="a" * 300_000 + "b")]), bl.StepBlock)
     head, gap, tail = step.shown[0].text.split("\n")
     assert gap == "… 296,001 characters left out …"
@@ -268,7 +268,7 @@ def test_a_long_output_keeps_both_ends_and_counts_the_rest() -> None:
     assert tail.endswith("ab")
 
 
-def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
+def test_artifacts_are_listed_once() -> None:
     second = published().model_copy(update={"path": "other", "title": "Other"})
     again = published().model_copy(update={"title": "Mine, again", "reused": True})
     view = replay([started(), published(), second, again, ev.RunCompleted(summary="ok")])
@@ -288,7 +288,7 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
         ({"page": "x/a/b.html"}, "Published the chart 'My chart'.", True),
     ],
 )
-def test_what_was_published_is_listed_unless_the_answer_says_it(
+def test_published_is_listed_unless_in_answer(
     facts: dict[str, Any], words: str, is_listed: bool
 ) -> None:
     event = published().model_copy(update=facts)
@@ -296,25 +296,25 @@ def test_what_was_published_is_listed_unless_the_answer_says_it(
     assert bool(only(view, bl.EndBlock).published) is is_listed
 
 
-def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
+def test_silent_model_is_in_progress_line() -> None:
     view = replay([started(), ev.Heartbeat(model="openai/a", silent_s=40)])
     assert view.activity == "Waiting for openai/a, silent for 40 s"
 
 
-def test_ends_are_told_with_what_to_do() -> None:
+def test_endings_say_what_to_do() -> None:
     handoff = only(replay(RUNS["handed_off"]), bl.EndBlock)
     assert handoff.lists == (("Why", ("no file",)), ("Try", ("add one",)))
     assert only(replay(RUNS["stopped"]), bl.EndBlock).lists == (("Known so far", ("a fact",)),)
     assert only(replay(RUNS["done"]), bl.EndBlock).published == (MY_CHART,)
 
 
-def test_events_in_a_wrong_order_never_raise() -> None:
+def test_unordered_events_never_raise() -> None:
     every = [event for run in RUNS.values() for event in run]
     for first in every:
         replay([first, *reversed(every)])
 
 
-def test_a_long_stream_costs_the_same_per_piece_from_first_to_last() -> None:
+def test_streaming_cost_is_constant_per_chunk() -> None:
     """What a delta copies is bounded: the open prose has a cap, and the closed part is shared."""
     view = fold(EMPTY, started())
     closed = view.closed
@@ -335,13 +335,13 @@ def test_a_long_stream_costs_the_same_per_piece_from_first_to_last() -> None:
         ({"recoverable": False, "budget": 0}, "this cannot be recovered"),
     ],
 )
-def test_a_recovery_says_what_is_done(told: dict[str, Any], state: str) -> None:
+def test_recovery_says_what_is_done(told: dict[str, Any], state: str) -> None:
     event = trouble(FailureKind.tool_error).model_copy(update=told)
     assert only(replay([started(), event]), bl.RecoveryBlock).state == state
 
 
 @pytest.mark.parametrize("is_redone", [True, False])
-def test_a_record_looks_the_same_when_its_turn_was_taken_back(is_redone: bool) -> None:
+def test_undone_turn_keeps_its_record(is_redone: bool) -> None:
     event = ev.TurnTakenBack(restored=("a",), removed=("c",), kept=("d",), redone=is_redone)
     assert replay([*RUNS["done"], event]) == replay(RUNS["done"])
     assert ev.parse_event(event.model_dump(mode="json")) == event

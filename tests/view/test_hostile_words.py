@@ -30,7 +30,7 @@ def hostile(words: str) -> RunView:
     return replay(loadable(run_of(words)))
 
 
-def test_the_run_holds_every_kind_of_block() -> None:
+def test_run_contains_every_block_kind() -> None:
     moving = {type(block) for block in replay(run_of("words")[:3]).blocks}
     assert {type(block) for block in hostile("words").blocks} | moving == set(
         Block.__subclasses__()
@@ -39,7 +39,7 @@ def test_the_run_holds_every_kind_of_block() -> None:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(texts)
-def test_no_text_becomes_markup_in_html(words: str) -> None:
+def test_text_never_becomes_html_markup(words: str) -> None:
     for blocks in (hostile(words).blocks, replay(loadable(run_of(words)[:5])).blocks):
         assert_harmless(html_of(sections(blocks)))
 
@@ -50,7 +50,7 @@ _COMMON = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", 
 
 @settings(max_examples=settings().max_examples // 4)
 @given(texts)
-def test_no_text_becomes_markup_in_markdown(words: str) -> None:
+def test_text_never_becomes_markdown_markup(words: str) -> None:
     source = markdown_of(sections(hostile(words).blocks))
     for written in (str(_MARKUP(source)), _COMMON.render(source)):
         for tag, attributes in Parsed(written).tags:
@@ -79,7 +79,7 @@ def exported(view: RunView) -> str:
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("behind", sampled(["", "x\n\n", "\n\n\n", "x\n \n", "x\n\t\n\n"], 3))
-def test_a_notebook_exported_to_markdown_holds_no_foreign_markup(words: str, behind: str) -> None:
+def test_markdown_export_has_no_foreign_markup(words: str, behind: str) -> None:
     source = exported(hostile(behind + words))
     assert "parsimony-record" in source
     parsed = assert_harmless(_COMMON.render(source))
@@ -87,7 +87,7 @@ def test_a_notebook_exported_to_markdown_holds_no_foreign_markup(words: str, beh
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_a_renderer_that_takes_no_styles_prints_none(words: str) -> None:
+def test_styleless_renderer_prints_no_styles(words: str) -> None:
     """GitHub shows the tag ``<style>`` as text, and what is in it as what it would be without."""
     rendered = _COMMON.render(exported(hostile(words))).replace("<style>", "&lt;style>")
     assert "--pk-" in rendered
@@ -95,7 +95,7 @@ def test_a_renderer_that_takes_no_styles_prints_none(words: str) -> None:
 
 
 @given(st.text(alphabet="ab \t\n\u00a0\u3000", max_size=40))
-def test_no_line_is_blank_and_nothing_else_changes(text: str) -> None:
+def test_blank_lines_are_removed_only(text: str) -> None:
     lines = unbroken(f"<pre>{text}</pre>").split("\n")
     assert all(line.strip() for line in lines)
     assert "\n".join(lines).replace("&#10;", "\n") == f"<pre>{text}</pre>"
@@ -103,12 +103,12 @@ def test_no_line_is_blank_and_nothing_else_changes(text: str) -> None:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(texts)
-def test_no_text_reaches_the_terminal_as_a_control(words: str) -> None:
+def test_text_never_controls_terminal(words: str) -> None:
     shown = record_of(hostile(words).blocks)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
 
 
-def test_ten_megabytes_give_a_bounded_record() -> None:
+def test_ten_megabytes_are_bounded() -> None:
     flood = "x<&" * 3_500_000
     run = [started(flood), *code(flood, stdout=flood), ev.RunCompleted(summary=flood)]
     data = bundle(sections(lasting(replay(run).blocks)))
@@ -117,7 +117,7 @@ def test_ten_megabytes_give_a_bounded_record() -> None:
 
 
 @pytest.mark.parametrize("piece", ["x<&\n\n", "[a](/b/c.py)"])
-def test_ten_megabytes_in_every_field_give_a_bounded_record(piece: str) -> None:
+def test_ten_megabytes_in_every_field_are_bounded(piece: str) -> None:
     flood = piece * (10_000_000 // len(piece))
     data = bundle(sections(lasting(replay(run_of(flood)).blocks)))
     assert all(len(text) < 600_000 for text in data.values())
@@ -125,7 +125,7 @@ def test_ten_megabytes_in_every_field_give_a_bounded_record(piece: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["a\n\n", "```\na\n```\n", "`a`", "- a\n", "&", "**a**", "# a\n"])
-def test_no_words_are_so_intricate_that_a_record_loses_its_request_or_outcome(piece: str) -> None:
+def test_intricate_text_keeps_request_and_outcome(piece: str) -> None:
     words = piece * (20_000 // len(piece))
     view = replay([started(words), ev.TextDelta(content=words), ev.RunCompleted(summary=words)])
     parsed = Parsed(html_of(sections(lasting(view.blocks))))
@@ -133,6 +133,6 @@ def test_no_words_are_so_intricate_that_a_record_loses_its_request_or_outcome(pi
     assert {"Request", "Result"} <= labels
 
 
-def test_code_of_very_many_small_parts_is_shown_without_colours() -> None:
+def test_code_of_many_tokens_is_uncoloured() -> None:
     written = html_of(sections(replay([started(), *code("1+" * 3_000)]).blocks))
     assert "1+" * 3_000 in written

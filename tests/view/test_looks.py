@@ -41,7 +41,7 @@ def contrast(one: Rgb, other: Rgb) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_contrast_is_measured_as_the_standard_does() -> None:
+def test_contrast_follows_wcag() -> None:
     assert contrast(rgb("#000000"), rgb("#ffffff")) == pytest.approx(21)
     assert contrast(rgb("#767676"), rgb("#ffffff")) == pytest.approx(4.54, abs=0.01)
 
@@ -63,7 +63,7 @@ WASH = tuple(map(float, _FOUND[1].split(",")))
 
 
 @pytest.mark.parametrize("name", COLOURS)
-def test_a_colour_of_ours_can_be_read_on_light_and_on_dark_grounds(name: str) -> None:
+def test_colours_are_readable_on_light_and_dark(name: str) -> None:
     _, light, dark = COLOURS[name]
     for text, grounds in ((light, LIGHT), (dark, DARK)):
         for ground in map(rgb, grounds):
@@ -71,7 +71,7 @@ def test_a_colour_of_ours_can_be_read_on_light_and_on_dark_grounds(name: str) ->
             assert contrast(rgb(text), washed(ground)) >= READABLE
 
 
-def test_every_colour_asks_the_theme_of_either_front_end_before_ours_is_taken() -> None:
+def test_every_colour_prefers_frontend_theme() -> None:
     told = re.findall(r"--pk-([a-z]+):", _SHEET)
     assert set(told) - set(COLOURS) == {"ink", "rule", "wash", "mono"}
 
@@ -82,7 +82,7 @@ def declarations(look: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_sizes_are_relative_so_that_an_enlarged_record_flows_anew(name: str) -> None:
+def test_sizes_are_relative(name: str) -> None:
     for prop, value in declarations(RULES[name]):
         assert prop != "height" or value == "auto"
         assert prop not in ("width", "min-width", "position")
@@ -90,7 +90,7 @@ def test_sizes_are_relative_so_that_an_enlarged_record_flows_anew(name: str) -> 
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_text_has_the_ink_of_the_theme_or_a_colour_that_was_measured(name: str) -> None:
+def test_text_uses_theme_ink_or_measured_colour(name: str) -> None:
     for prop, value in declarations(RULES[name]):
         if prop == "color":
             mixed = re.fullmatch(
@@ -100,7 +100,7 @@ def test_text_has_the_ink_of_the_theme_or_a_colour_that_was_measured(name: str) 
             assert value == "inherit" or (ours and ours[1] in {*COLOURS, "ink"}), value
 
 
-def test_the_sheet_touches_nothing_but_the_record_and_loads_nothing() -> None:
+def test_stylesheet_affects_only_record() -> None:
     selectors = [each for rule in RULES for each in rule.split(",")]
     assert all(each.strip().startswith(".parsimony-record") for each in selectors)
     assert not re.search(r"url\(|@import|expression\(", _SHEET)

@@ -52,7 +52,7 @@ def words(found: Segment) -> tuple[str, str]:
     return text_of(found.head), text_of(found.work, summary=found.summary)
 
 
-def test_the_answer_stands_first_then_its_table_and_the_work_is_put_away() -> None:
+def test_answer_then_table_then_closed_work() -> None:
     table = frame(["mass"], [["5076.02"], ["3700.66"]])
     head, work = words(segment(*code("df.mean()", stdout="noise", outputs=[table]), DONE))
     order = [head.index(each) for each in ("heaviest", "5,076.02")]
@@ -65,7 +65,7 @@ def test_the_answer_stands_first_then_its_table_and_the_work_is_put_away() -> No
     assert "5,076" not in work
 
 
-def test_what_was_printed_and_shown_stands_in_the_order_in_which_it_came() -> None:
+def test_output_is_in_chronological_order() -> None:
     first, second = frame(["first"], [["1"]]), frame(["second"], [["2"]])
     printed: dict[str, Any] = {
         "stdout": "before\nbetween\nbehind\n",
@@ -82,7 +82,7 @@ def test_what_was_printed_and_shown_stands_in_the_order_in_which_it_came() -> No
     assert "left out" not in words(segment(*code(**long), question()))[1]
 
 
-def test_a_fold_names_what_its_own_steps_made() -> None:
+def test_fold_names_its_own_variables() -> None:
     asked = [*code(changed=["a"]), ev.StateSnapshot(iteration=1, variables=("a",)), question()]
     done = ev.RunCompleted(summary="Done.", variables=("a", "b"))
     blocks = lasting(
@@ -96,24 +96,24 @@ def test_a_fold_names_what_its_own_steps_made() -> None:
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
 
-def test_what_was_read_from_the_notebook_is_told_of_a_cell_that_only_asks() -> None:
+def test_inputs_are_told_for_read_only_cell() -> None:
     read = started(shared=("variables with samples: df",))
     found = segment_of(lasting(replay([read, asked_model(), question()]).blocks))
     assert "Read from your notebook: variables with samples: df" in words(found)[1]
 
 
-def test_a_chart_answers_in_the_place_of_a_table() -> None:
+def test_chart_replaces_table() -> None:
     found = segment(*code(outputs=[FRAME, figure()]), DONE)
     assert found.figure is not None
     assert "2001" not in words(found)[0]
     assert "2001" in words(found)[1]
 
 
-def test_nothing_is_put_away_where_nothing_was_done() -> None:
+def test_no_fold_without_work() -> None:
     assert segment(asked_model(), DONE).work == ()
 
 
-def test_a_waiting_step_is_read_with_its_question() -> None:
+def test_waiting_step_is_shown_with_question() -> None:
     begun, ended = code("drop()")
     waits = ended.model_copy(update={"ok": None, "result": {"waiting": "approval"}})
     found = segment(begun, waits, question(question="May it run?"))
@@ -121,7 +121,7 @@ def test_a_waiting_step_is_read_with_its_question() -> None:
     assert found.work == ()
 
 
-def test_while_it_runs_the_newest_step_is_read() -> None:
+def test_newest_step_is_shown_while_running() -> None:
     found = segment_of(replay([started(), *code("a"), code("b", "c2")[0]]).blocks)
     first, second = found.head
     assert "Step 2 is running" in text_of([first])
@@ -136,11 +136,11 @@ def test_while_it_runs_the_newest_step_is_read() -> None:
         (ev.BudgetWarning(guard="cost", used=4, limit=5), "Most of the cost budget is used."),
     ],
 )
-def test_what_cost_time_or_changed_the_course_is_one_line(event: ev.AgentEvent, line: str) -> None:
+def test_costly_recovery_is_one_line(event: ev.AgentEvent, line: str) -> None:
     assert line in words(segment(event, DONE))[0].splitlines()
 
 
-def test_a_step_that_was_mended_says_nothing_before_the_fold() -> None:
+def test_repaired_step_is_silent_above_fold() -> None:
     begun, ended = code("1/0", "c1")
     failed = ended.model_copy(update={"ok": False, "result": {"error": "x", "message": "zero"}})
     head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
@@ -148,7 +148,7 @@ def test_a_step_that_was_mended_says_nothing_before_the_fold() -> None:
     assert "zero" in work
 
 
-def test_an_answered_question_is_one_line_and_the_answer_is_not_said_again() -> None:
+def test_answered_question_is_one_line() -> None:
     blocks = lasting(replay(RUNS["answered"]).blocks)
     text = record_of(blocks)
     assert "Which column of df? → temp_min (you chose)" in text
@@ -159,20 +159,20 @@ def test_an_answered_question_is_one_line_and_the_answer_is_not_said_again() -> 
     assert "Your answer: temp_min" in text_of(segment_of(blocks[2:]).head)
 
 
-def test_steps_of_the_agents_housekeeping_are_not_shown() -> None:
+def test_housekeeping_steps_are_hidden() -> None:
     begun = ev.ToolEvent(tool_name="plan", tool_call_id="p", tool_type="plan", arguments={"a": 1})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
     assert segment(begun, ended, DONE).work == ()
 
 
 @pytest.mark.parametrize(("model", "count"), [("offline", 0), ("openai/gpt-5", 1)])
-def test_what_it_used_is_told_of_a_model_that_costs_something(model: str, count: int) -> None:
+def test_usage_is_shown_for_paid_model(model: str, count: int) -> None:
     begun = started().model_copy(update={"model": model})
     work = segment_of(replay([begun, *code(), DONE]).blocks).work
     assert [each.kind for each in work].count("footer") == count
 
 
-def test_no_line_is_said_twice() -> None:
+def test_no_line_appears_twice() -> None:
     for name, events in RUNS.items():
         lines = [each for each in record_of(lasting(replay(events).blocks)).splitlines() if each]
         if name == "recovered":  # counted in one line, told in the fold
@@ -180,7 +180,7 @@ def test_no_line_is_said_twice() -> None:
         assert len(lines) == len(set(lines)), name
 
 
-def test_a_turn_has_three_outputs_and_one_style_sheet() -> None:
+def test_turn_has_three_outputs_and_one_stylesheet() -> None:
     """In place stands what a page needs that takes no style sheet of a notebook, nothing else."""
     for events in RUNS.values():
         found = segment_of(lasting(replay(events).blocks))
@@ -193,13 +193,13 @@ def test_a_turn_has_three_outputs_and_one_style_sheet() -> None:
         assert {attributes.get("style", WRAPS) for _, attributes in parsed.tags} <= {WRAPS, SCROLLS}
 
 
-def test_the_fold_is_closed_and_is_the_only_one() -> None:
+def test_only_one_fold_and_it_is_closed() -> None:
     found = segment(*code("x = 1\n" * 60, stdout="a\n" * 60, outputs=[FRAME]), DONE)
     parsed = Parsed(str(segment_bundles(found)[2][0]["text/html"]))
     assert parsed.all("details") == [{"class": "pk-fold"}]
 
 
-def test_a_turn_with_a_table_takes_less_than_25_kilobytes() -> None:
+def test_table_turn_is_under_25_kilobytes() -> None:
     names = [f"a_column_{at}" for at in range(9)]
     wide = frame(names, [[f"{row * at}.25" for at in range(9)] for row in range(40)])
     source = "\n".join(f"step_{at} = df.groupby('x')['y'].mean()" for at in range(12))
@@ -227,7 +227,7 @@ def test_a_turn_with_a_table_takes_less_than_25_kilobytes() -> None:
         ("bad", "float64", ["inf", "1e999"], ["inf", "1e999"]),
     ],
 )
-def test_a_column_has_one_format(name: str, dtype: str, cells: list[str], shown: list[str]) -> None:
+def test_column_has_one_format(name: str, dtype: str, cells: list[str], shown: list[str]) -> None:
     assert format_column(name, dtype, cells)[0] == shown
 
 
@@ -241,7 +241,7 @@ def test_a_column_has_one_format(name: str, dtype: str, cells: list[str], shown:
         (12, 2, "series, 12 values", "… 2 more rows"),
     ],
 )
-def test_a_table_shows_ten_rows_and_counts_the_rest(
+def test_table_shows_ten_rows_and_counts_rest(
     rows: int, columns: int, caption: str, note: str
 ) -> None:
     names = [f"c{at}" for at in range(columns)]
@@ -252,7 +252,7 @@ def test_a_table_shows_ten_rows_and_counts_the_rest(
     assert len(table.rows) == min(rows, 10)
 
 
-def test_a_published_report_says_which_page_to_open() -> None:
+def test_published_report_names_its_page() -> None:
     report = published().model_copy(
         update={"kind": "report", "title": "Rain", "page": "/home/me/reports/rain.html"}
     )
@@ -260,7 +260,7 @@ def test_a_published_report_says_which_page_to_open() -> None:
     assert "Published: report Rain (open reports/rain.html)" in head
 
 
-def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
+def test_follow_up_commands_are_in_fold() -> None:
     head, work = words(segment(*code(), DONE))
     assert "%agent undo" in work
     assert "%agent undo" not in head
@@ -283,9 +283,7 @@ def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
         ({"data": {"values": [{"n": n} for n in range(30_000)]}}, False),
     ],
 )
-def test_a_chart_has_the_ground_of_the_page_unless_it_says_another(
-    spec: dict[str, Any], follows: bool
-) -> None:
+def test_chart_uses_page_background_by_default(spec: dict[str, Any], follows: bool) -> None:
     _, metadata = figure_bundle(FigureBlock(1, spec={"mark": "bar", **spec}))
     options = metadata[VEGALITE_MIME]["embed_options"]
     assert ("config" in options, "renderer" in options) == (follows, follows)
@@ -312,7 +310,7 @@ def test_a_picture_that_the_front_end_makes_meanwhile_is_small() -> None:
         ("Read 'which' as rain.", None),
     ],
 )
-def test_what_was_chosen_is_told_once(summary: str, told: str | None) -> None:
+def test_choice_is_told_once(summary: str, told: str | None) -> None:
     asked = [
         started(),
         question(question="What do you mean by 'which'?", choices=("snow", "rain")),
@@ -325,7 +323,7 @@ def test_what_was_chosen_is_told_once(summary: str, told: str | None) -> None:
 
 
 @pytest.mark.parametrize("said", ["KeyError: 'a' at line 1: df['a']", "Something else"])
-def test_why_a_step_failed_is_told_once(said: str) -> None:
+def test_failure_reason_is_told_once(said: str) -> None:
     begun, ended = code("df['a']")
     failed = ended.model_copy(update={"ok": False, "result": {"message": "KeyError: 'a'"}})
     mended = trouble(FailureKind.tool_error).model_copy(
@@ -337,13 +335,13 @@ def test_why_a_step_failed_is_told_once(said: str) -> None:
     assert (said in work) is (said == "Something else")
 
 
-def test_rows_that_nobody_has_counted_are_counted_as_far_as_they_are_known() -> None:
+def test_uncounted_rows_are_counted_as_known() -> None:
     told = frame(["a"], [[str(row)] for row in range(40)], "int64")
     found = table_of(DataFrameObject.model_validate({**told, "rows": None}))
     assert found.note == "… 30 more rows"
 
 
-def test_a_lost_kernel_is_said_above_the_fold_though_its_step_says_it() -> None:
+def test_lost_kernel_is_above_the_fold() -> None:
     begun, ended = code("f()")
     failed = ended.model_copy(update={"ok": False, "result": {"message": "The kernel died."}})
     lost = Failure(FailureKind.kernel_invalidated, "The kernel died.")

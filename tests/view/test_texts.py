@@ -36,7 +36,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_all_three_say_the_same(name: str) -> None:
+def test_text_markdown_and_html_agree(name: str) -> None:
     read = sections(lasting(replay(RUNS[name]).blocks))
     seen = Parsed(html_of(read)).words
     marked = re.sub(r"\\(.)", r"\1", markdown_of(read))
@@ -71,9 +71,7 @@ GIVEN_UP = Handoff(rationale="I cannot go on.", blockers=("none",))
     ],
     ids=["marked", "refused, and nothing better came"],
 )
-def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
-    events: list[AgentEvent], line: str
-) -> None:
+def test_unsupported_answer_keeps_its_mark(events: list[AgentEvent], line: str) -> None:
     read = sections(lasting(replay([started(), *events]).blocks))
     marked = re.sub(r"\\(.)", r"\1", markdown_of(read))
     for text in (Parsed(html_of(read)).words, marked, text_of(read)):
@@ -81,7 +79,7 @@ def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
         assert places == sorted(places)
 
 
-def test_a_refused_answer_is_not_shown_beside_a_better_one() -> None:
+def test_refused_answer_is_replaced_by_better_one() -> None:
     better = MARKED.model_copy(update={"result": {"result": "The run has ended."}})
     events = [started(), REFUSED, better, RunCompleted(summary="The mean is 9.")]
     plain = text_of(segment_of(lasting(replay(events).blocks)).head)
@@ -90,19 +88,19 @@ def test_a_refused_answer_is_not_shown_beside_a_better_one() -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_plain_text_fits_eighty_columns(name: str) -> None:
+def test_plain_text_fits_eighty_columns(name: str) -> None:
     for line in record_of(replay(RUNS[name]).blocks).splitlines():
         assert len(line) <= 80 or " " not in line.strip(), line
 
 
-def test_code_in_words_is_code_in_a_question_too() -> None:
+def test_code_spans_are_kept_in_questions() -> None:
     written = html_of(sections(replay(RUNS["suspended"]).blocks))
     assert re.search("Which column of <code[^>]*>df</code>\\?", written)
     assert "`df`" not in written
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None:
+def test_run_differences_are_metadata_only(name: str) -> None:
     view = replay(RUNS[name])
     data = bundle(sections(lasting(view.blocks)))
     for volatile in ("0123456789abcdef", "1,234", "1234", "0.25", "1.5 s"):
@@ -111,7 +109,7 @@ def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None
 
 
 @pytest.mark.parametrize("absurd", [math.inf, -math.inf, math.nan])
-def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -> None:
+def test_absurd_number_is_null_in_metadata(absurd: float) -> None:
     view = replay(RUNS["done"])
     view.use(priced_usd=absurd, elapsed_s=absurd, model="\ud800")
     written = json.dumps(metadata_of(view), allow_nan=False, ensure_ascii=False).encode()
@@ -121,7 +119,7 @@ def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -
     assert (facts["cost_usd"], facts["elapsed_s"]) == (0.00002, 3.3)
 
 
-def test_a_chart_alone_is_drawn_by_the_front_end_with_pixels_and_words_beside_it() -> None:
+def test_lone_chart_is_vega_with_png_and_text() -> None:
     (chart,) = [b for b in replay(RUNS["done"]).blocks if isinstance(b, FigureBlock)]
     data, metadata = figure_bundle(chart)
     assert set(data) == {VEGALITE_MIME, "image/png", "text/plain"}
@@ -130,7 +128,7 @@ def test_a_chart_alone_is_drawn_by_the_front_end_with_pixels_and_words_beside_it
     assert metadata["image/png"]["alt"] == "line chart of x by year"
 
 
-def test_a_chart_among_other_blocks_is_an_image_with_its_words() -> None:
+def test_chart_among_blocks_is_an_image_with_text() -> None:
     images = [
         attributes
         for tag, attributes in Parsed(html_of(sections(replay(RUNS["done"]).blocks))).tags
@@ -142,7 +140,7 @@ def test_a_chart_among_other_blocks_is_an_image_with_its_words() -> None:
 
 
 @pytest.mark.parametrize("described", ["", "By year", "line chart of x by year"])
-def test_a_chart_that_cannot_be_drawn_is_told_once(described: str) -> None:
+def test_undrawable_chart_is_told_once(described: str) -> None:
     told = {**figure(), "spec": None, "title": "", "description": described}
     words = Parsed(html_of(sections(replay([started(), *code(outputs=[told])]).blocks))).words
     shown = words.partition("figure 1")[2]
@@ -150,7 +148,7 @@ def test_a_chart_that_cannot_be_drawn_is_told_once(described: str) -> None:
     assert described or ":" not in shown.partition("A chart")[0]
 
 
-def test_a_wide_table_is_whole_in_eighty_columns() -> None:
+def test_wide_table_is_complete_in_eighty_columns() -> None:
     names = [f"a_rather_long_column_{number}" for number in range(12)]
     wide = {
         "type": "dataframe",
@@ -166,7 +164,7 @@ def test_a_wide_table_is_whole_in_eighty_columns() -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_highlighted_code_reads_as_it_was_written() -> None:
+def test_highlighted_code_reads_unchanged() -> None:
     source = 'def f(x):\n\n    return "a < b" + str(x)  # why\n'
     written = html_of(sections(replay([started(), *code(source)]).blocks))
     assert source.strip() in Parsed(written).words
@@ -174,7 +172,7 @@ def test_highlighted_code_reads_as_it_was_written() -> None:
     assert 'class="pc-s2"' in written
 
 
-def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
+def test_scrollable_region_is_focusable_and_named() -> None:
     run = [started(), *code(stdout="hello", outputs=[{**FRAME, "name": "df"}])]
     parsed = Parsed(html_of(sections(replay(run).blocks)))
     scrolling = [
@@ -191,7 +189,7 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_display_has_one_live_region_and_code_and_tables_are_quiet_in_it(name: str) -> None:
+def test_record_has_one_live_region(name: str) -> None:
     (root, attributes), *rest = Parsed(html_of(sections(replay(RUNS[name]).blocks))).tags
     assert (root, attributes["aria-live"]) == ("div", "polite")
     for tag, inner in rest:
@@ -202,7 +200,7 @@ def test_a_display_has_one_live_region_and_code_and_tables_are_quiet_in_it(name:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(name: str) -> None:
+def test_text_survives_attribute_sanitizing(name: str) -> None:
     read = sections(replay(RUNS[name]).blocks)
     taken = re.compile(r' (?:aria-[a-z]+|role|tabindex|style|class)="[^"]*"')
     bare = Parsed(taken.sub("", html_of(read))).words
@@ -216,7 +214,7 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
 
 
 @pytest.mark.parametrize("width", [20, 80])
-def test_an_indented_line_with_a_long_word_keeps_within_the_width(width: int) -> None:
+def test_indented_long_word_fits_width(width: int) -> None:
     word = "".join(map(str, range(60)))
     lines = wrapped((f"a\n{' ' * 30}{word} end\n    short",), width)
     assert max(map(len, lines)) <= width
@@ -234,30 +232,30 @@ def test_an_indented_line_with_a_long_word_keeps_within_the_width(width: int) ->
         ("漢字", 2, "…"),
     ],
 )
-def test_what_is_shortened_fits_also_in_wide_characters(text: str, width: int, shown: str) -> None:
+def test_truncation_fits_wide_characters(text: str, width: int, shown: str) -> None:
     assert shortened(text, width) == shown
 
 
-def test_of_a_record_that_is_too_large_the_heaviest_parts_go_and_each_says_so() -> None:
+def test_oversized_record_drops_heaviest_parts() -> None:
     pieces = ["first", "x" * 200_000, "between", "y" * 100_000, "z"]
     kept = fit(pieces, lambda said: f"({said})")
     assert [len(each) for each in kept if "left out" not in each] == [5, 7, 100_000, 1]
 
 
-def test_what_is_kept_of_a_turn_that_could_not_go_on_is_said_before_the_fold() -> None:
+def test_unresumable_turns_kept_values_are_above_fold() -> None:
     bound = StateSnapshot(iteration=1, variables=("rain", "wind"))
     found = segment_of(replay([started(), *code(), bound, GIVEN_UP]).blocks)
     assert "Made before that, and kept: rain, wind" in text_of(found.head)
     assert text_of([], summary=found.summary) == "1 step tried"
 
 
-def test_a_fold_names_the_new_variables_that_the_answer_does_not_name() -> None:
+def test_fold_names_variables_missing_from_answer() -> None:
     done = RunCompleted(summary="Saved as `a` and `b_2`.", variables=("a", "b", "b_2"))
     found = segment_of(replay([started(), *code(), done]).blocks)
     assert text_of([], summary=found.summary) == "1 step · b"
 
 
-def test_a_request_with_code_keeps_its_indentation_in_the_plain_text() -> None:
+def test_code_request_keeps_indentation() -> None:
     asked = "Mend this:\n```python\ndef f(a):\n    if a:\n\treturn a / 0\n```"
     lines = record_of(replay([started(asked)]).blocks).splitlines()
     assert "def f(a):" in lines

@@ -33,7 +33,7 @@ def kept(folder: Path) -> str:
     return "".join(path.read_text() for path in folder.iterdir())
 
 
-def test_a_key_is_made_on_first_need_and_stays(tmp_path: Path) -> None:
+def test_key_is_created_on_first_use_and_kept(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     keyring = Keyring.open(folder, {})
     assert not folder.exists()
@@ -47,7 +47,7 @@ def test_a_key_is_made_on_first_need_and_stays(tmp_path: Path) -> None:
     assert keyring.get(other.key_id) is None
 
 
-def test_the_environment_overrides_and_old_keys_stay_readable(tmp_path: Path) -> None:
+def test_environment_key_wins_and_old_keys_stay_readable(tmp_path: Path) -> None:
     old = Keyring.open(tmp_path, {}).current()
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "mine"})
     assert (keyring.current().key_id, keyring.current().secret) == ("env", "mine")
@@ -57,9 +57,7 @@ def test_the_environment_overrides_and_old_keys_stay_readable(tmp_path: Path) ->
     assert Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": " "}).current() == old
 
 
-def test_without_a_folder_keys_lie_in_jupyters_data_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_folder_is_jupyter_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     Keyring.open(None, {}).current()
     assert (tmp_path / "parsimony" / "keys" / "keys.json").is_file()
@@ -68,9 +66,7 @@ def test_without_a_folder_keys_lie_in_jupyters_data_directory(
 @pytest.mark.parametrize(
     "key_id", ["", "../../etc/passwd", "current", "A" * 16, "0" * 16, "x" * 5000, "a\0"]
 )
-def test_an_id_that_names_no_key_gives_none_and_cannot_be_revoked(
-    tmp_path: Path, key_id: str
-) -> None:
+def test_unknown_key_id_gives_none_and_cannot_be_revoked(tmp_path: Path, key_id: str) -> None:
     keyring = at(tmp_path, ManualClock())
     keyring.current()
     before = kept(tmp_path)
@@ -91,7 +87,7 @@ def changed(folder: Path, key_id: str, **fields: str) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "x"])
-def test_a_damaged_key_is_no_key_and_the_remedy_is_said(tmp_path: Path, secret: str) -> None:
+def test_corrupt_key_is_unusable_and_names_remedy(tmp_path: Path, secret: str) -> None:
     keyring = at(tmp_path, ManualClock())
     first = keyring.current()
     second = keyring.rotate()
@@ -104,7 +100,7 @@ def test_a_damaged_key_is_no_key_and_the_remedy_is_said(tmp_path: Path, secret: 
     assert keyring.current().key_id not in (first.key_id, second.key_id)
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     keyring = Keyring.open(tmp_path / "file" / "keys", {})
     with pytest.raises(KeyringError, match="Cannot create the folder"):
@@ -125,7 +121,7 @@ print(Keyring.open(Path(place), {}).current().key_id)
 """
 
 
-def test_processes_that_need_the_first_key_at_once_get_the_same(
+def test_concurrent_processes_get_one_first_key(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     ids = set(race(_FIRST, tmp_path / "keys"))
@@ -133,7 +129,7 @@ def test_processes_that_need_the_first_key_at_once_get_the_same(
     assert [path.name for path in (tmp_path / "keys").iterdir()] == ["keys.json"]
 
 
-def test_after_a_rotation_the_old_key_is_good_for_the_grace_and_signs_no_more(
+def test_rotated_key_verifies_during_grace_only(
     tmp_path: Path,
 ) -> None:
     clock = ManualClock()
@@ -156,7 +152,7 @@ def test_after_a_rotation_the_old_key_is_good_for_the_grace_and_signs_no_more(
     assert keyring.get(new.key_id, later + timedelta(seconds=1)) is None
 
 
-def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
+def test_every_key_has_its_own_grace(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
     keys = [keyring.current()]
@@ -175,7 +171,7 @@ def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rotation_without_a_key_makes_the_first(tmp_path: Path) -> None:
+def test_rotation_without_key_creates_first(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys", ManualClock())
     assert keyring.keys() == ()
     assert not (tmp_path / "keys").exists()
@@ -183,7 +179,7 @@ def test_a_rotation_without_a_key_makes_the_first(tmp_path: Path) -> None:
     assert [state for _, state in states(keyring)] == ["current"]
 
 
-def test_a_revoked_secret_is_nowhere_any_more(tmp_path: Path) -> None:
+def test_revoked_secret_is_gone(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
     old = keyring.current()
@@ -197,7 +193,7 @@ def test_a_revoked_secret_is_nowhere_any_more(tmp_path: Path) -> None:
     assert states(at(tmp_path, clock)) == [(new.key_id, "current")]
 
 
-def test_after_the_current_key_is_revoked_the_next_question_makes_a_new_one(tmp_path: Path) -> None:
+def test_question_after_revocation_makes_new_key(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
     old = keyring.current()
@@ -210,7 +206,7 @@ def test_after_the_current_key_is_revoked_the_next_question_makes_a_new_one(tmp_
     assert keyring.get(old.key_id) is None
 
 
-def test_the_environment_s_key_is_changed_where_it_is_set(tmp_path: Path) -> None:
+def test_environment_key_is_changed_at_its_source(tmp_path: Path) -> None:
     old = at(tmp_path, ManualClock()).current()
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush"}, ManualClock())
     assert states(keyring) == [("env", "environment"), (old.key_id, "current")]
@@ -223,7 +219,7 @@ def test_the_environment_s_key_is_changed_where_it_is_set(tmp_path: Path) -> Non
     assert keyring.current().secret == "hush"
 
 
-def test_only_the_user_can_read_a_key_after_a_rotation_and_a_revocation_too(tmp_path: Path) -> None:
+def test_key_file_stays_private(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys", ManualClock())
     keyring.revoke(keyring.current().key_id)
     keyring.rotate()
@@ -233,7 +229,7 @@ def test_only_the_user_can_read_a_key_after_a_rotation_and_a_revocation_too(tmp_
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_told_of_keys_holds_no_secret(tmp_path: Path) -> None:
+def test_key_listing_holds_no_secret(tmp_path: Path) -> None:
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"}, ManualClock())
     key = at(tmp_path, ManualClock()).current()
     infos = told(keyring)
@@ -244,7 +240,7 @@ def test_what_is_told_of_keys_holds_no_secret(tmp_path: Path) -> None:
     assert key.secret not in shown
 
 
-def test_a_question_whose_key_is_not_usable_is_told_why_and_what_to_do(tmp_path: Path) -> None:
+def test_question_with_unusable_key_says_why(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
     expired = keyring.current()
@@ -281,7 +277,7 @@ def test_a_question_whose_key_is_not_usable_is_told_why_and_what_to_do(tmp_path:
     assert given.why_not("env") == ""
 
 
-def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> None:
+def test_empty_secret_is_no_key(tmp_path: Path) -> None:
     key_id = hashlib.sha256(b"key id of ").hexdigest()[:16]
     entry = {"key_id": key_id, "secret": "", "since": START.isoformat()}
     (tmp_path / "keys.json").write_text(json.dumps([entry]))
@@ -291,7 +287,7 @@ def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> 
             ask()
 
 
-def test_trouble_with_the_folder_is_one_sentence_for_every_question(tmp_path: Path) -> None:
+def test_folder_error_is_one_sentence_for_every_question(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     looped = at(tmp_path / "loop", ManualClock())
     for ask in (looped.keys, looped.rotate, looped.current, lambda: looped.get("x")):
@@ -328,7 +324,7 @@ def nothing(path: Path) -> None:
 @pytest.mark.parametrize(
     "put", [os.mkfifo, Path.mkdir, zeros, dangle, loop, no_date, no_zone, nothing]
 )
-def test_what_is_no_file_of_ours_in_its_place_is_said_and_left_alone(
+def test_foreign_file_in_its_place_is_left_alone(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
     keyring = at(tmp_path, ManualClock())
@@ -358,7 +354,7 @@ print(keyring.rotate().key_id)
 """
 
 
-def test_processes_that_rotate_at_once_all_get_keys_that_are_good(
+def test_concurrent_rotations_yield_valid_keys(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     folder = tmp_path / "keys"
@@ -386,7 +382,7 @@ print(keyring.current().key_id)
 """
 
 
-def test_a_key_that_is_revoked_while_others_sign_stays_revoked(
+def test_revoked_key_stays_revoked_while_others_sign(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     folder = tmp_path / "keys"
@@ -448,9 +444,7 @@ print(deadly)
 
 
 @pytest.mark.parametrize("change", ["first", "rotate", "revoke"])
-def test_a_change_that_dies_at_any_step_leaves_a_keyring_that_works(
-    tmp_path: Path, change: str
-) -> None:
+def test_change_killed_anywhere_leaves_working_keyring(tmp_path: Path, change: str) -> None:
     steps = steps_of(_DIE, tmp_path, change)
     assert 5 < steps < 99
     for step in range(1, steps + 1):

@@ -30,9 +30,7 @@ async def to_the_end(notebook: Notebook, request: str) -> Turn:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["example"] for row in ROWS])
-async def test_every_example_of_the_table_is_understood(
-    notebook: Notebook, row: dict[str, Any]
-) -> None:
+async def test_every_table_example_is_understood(notebook: Notebook, row: dict[str, Any]) -> None:
     await notebook.run(TABLES)
     if "kind" in row:
         await to_the_end(notebook, "plot mean horsepower by origin")
@@ -71,7 +69,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("request_", "truth"), NUMBERS, ids=[r for r, _ in NUMBERS])
-async def test_one_number(notebook: Notebook, request_: str, truth: float) -> None:
+async def test_single_number(notebook: Notebook, request_: str, truth: float) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, request_)
     assert number(turn) == pytest.approx(float(truth), rel=0.002), turn.summary
@@ -95,7 +93,7 @@ GROUPS = [
 
 
 @pytest.mark.parametrize(("request_", "truth"), GROUPS, ids=[r for r, _ in GROUPS])
-async def test_a_table_of_groups(notebook: Notebook, request_: str, truth: pd.Series) -> None:
+async def test_group_table(notebook: Notebook, request_: str, truth: pd.Series) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, request_)
     name = turn.summary.split("Saved as `")[1].split("`")[0]
@@ -156,7 +154,7 @@ people = pd.DataFrame({
         ("/", ""),
     ],
 )
-async def test_what_was_read_wrongly_is_right_or_refused(
+async def test_earlier_misreadings_are_right_or_refused(
     notebook: Notebook, request_: str, truth: str
 ) -> None:
     await notebook.run(PEOPLE)
@@ -212,7 +210,7 @@ async def test_a_short_request_goes_on_from_the_one_before(notebook: Notebook, t
     assert "ean salary" in (await done(notebook, then)).summary
 
 
-async def test_a_table_that_is_named_is_what_is_exported_and_published(notebook: Notebook) -> None:
+async def test_named_table_is_exported_and_published(notebook: Notebook) -> None:
     await notebook.run(PEOPLE)
     await done(notebook, "mean salary by department")
     turn = await done(notebook, "publish people as a dataset")
@@ -220,13 +218,13 @@ async def test_a_table_that_is_named_is_what_is_exported_and_published(notebook:
     assert "Wrote `people`" in (await done(notebook, "export people to csv")).summary
 
 
-async def test_each_file_that_is_named_is_loaded(notebook: Notebook) -> None:
+async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json and data/stocks.csv")
     for name in ("cars", "stocks"):
         assert f"Loaded `{name}`" in turn.summary
 
 
-async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
+async def test_growth_is_per_group(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "growth of total price by symbol and year")
     made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
@@ -237,7 +235,7 @@ async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
     )
 
 
-async def test_a_kind_of_chart_is_no_title(notebook: Notebook) -> None:
+async def test_chart_kind_is_no_title(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "publish the mean horsepower by origin as a bar chart")
     assert [(p["kind"], p["title"]) for p in turn.published] == [
@@ -245,7 +243,7 @@ async def test_a_kind_of_chart_is_no_title(notebook: Notebook) -> None:
     ]
 
 
-async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
+async def test_two_months_are_compared(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "compare the total precipitation of January and February")
     made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
@@ -280,7 +278,7 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
         ),
     ],
 )
-async def test_an_answer_says_what_its_number_is(
+async def test_answer_says_what_its_number_is(
     notebook: Notebook, request_: str, words: str
 ) -> None:
     await notebook.run(TABLES)
@@ -297,7 +295,7 @@ ROWS_KEPT = [
 
 
 @pytest.mark.parametrize(("request_", "rows"), ROWS_KEPT, ids=[r for r, _ in ROWS_KEPT])
-async def test_rows_are_kept(notebook: Notebook, request_: str, rows: int) -> None:
+async def test_row_filter(notebook: Notebook, request_: str, rows: int) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, request_)
     assert f"Rows: {rows} of 406" in turn.summary
@@ -316,9 +314,7 @@ CHARTS = [
 
 
 @pytest.mark.parametrize(("request_", "kind", "fields"), CHARTS, ids=[r for r, *_ in CHARTS])
-async def test_a_chart(
-    notebook: Notebook, request_: str, kind: str, fields: dict[str, str]
-) -> None:
+async def test_chart(notebook: Notebook, request_: str, kind: str, fields: dict[str, str]) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, request_)
     name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
@@ -338,7 +334,7 @@ async def test_a_chart(
         ("plot total precipitation by month", "", "temporal"),
     ],
 )
-async def test_bars_of_a_time_have_room_and_lines_run_along_it(
+async def test_time_bars_have_room_and_lines_follow_time(
     notebook: Notebook, request_: str, x: str, kind: str
 ) -> None:
     await notebook.run(TABLES)
@@ -348,7 +344,7 @@ async def test_bars_of_a_time_have_room_and_lines_run_along_it(
     assert (axis.get("timeUnit", ""), axis["type"]) == (x, kind)
 
 
-async def test_the_last_bin_of_whole_numbers_holds_one_of_them(notebook: Notebook) -> None:
+async def test_last_integer_bin_holds_one(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     await done(notebook, "histogram of cylinders")
     bins = spec(notebook["distribution_of_cylinders_chart"])["encoding"]["x"]["bin"]
@@ -363,7 +359,7 @@ async def test_the_chart_is_the_newest(notebook: Notebook) -> None:
     assert published["variable"] == "mean_wind_by_weather_chart"
 
 
-async def test_what_can_be_asked_is_of_what_is_there(notebook: Notebook) -> None:
+async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     said = (await done(notebook, "what can you do?")).summary
     assert said.startswith("You can ask here, for example: load data/cars.json; load")
     assert "With tables of cars and of weather: " in said
@@ -424,7 +420,7 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("fix the error in this cell", "reads and writes Python"),
     ],
 )
-async def test_what_it_does_not_know_is_named(notebook: Notebook, request_: str, word: str) -> None:
+async def test_unknown_word_is_named(notebook: Notebook, request_: str, word: str) -> None:
     await notebook.run(TABLES)
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
@@ -446,7 +442,7 @@ async def test_what_it_does_not_know_is_named(notebook: Notebook, request_: str,
         ("a,b\n1.5,x\n", "", "float64"),
     ],
 )
-async def test_how_a_file_is_written_is_found_and_said(
+async def test_file_dialect_is_detected_and_told(
     small: Notebook, text: str, options: str, types: str
 ) -> None:
     (small.folder / "data.csv").write_text(text)
@@ -456,7 +452,7 @@ async def test_how_a_file_is_written_is_found_and_said(
     assert options in turn.summary
 
 
-async def test_a_date_that_reads_in_two_ways_is_asked_about(small: Notebook) -> None:
+async def test_ambiguous_date_is_asked_about(small: Notebook) -> None:
     (small.folder / "sales.csv").write_text("day,amount\n03/04/2024,1\n05/06/2024,2\n")
     turn = await small.ask("total amount by month in sales.csv")
     assert turn.choices == ["03/04/2024 begins with the day", "03/04/2024 begins with the month"]
@@ -465,7 +461,7 @@ async def test_a_date_that_reads_in_two_ways_is_asked_about(small: Notebook) -> 
     assert [f"{each:%B}" for each in made["day"][made["total_amount"] > 0]] == ["April", "June"]
 
 
-async def test_a_table_is_written_to_a_file(notebook: Notebook) -> None:
+async def test_table_is_exported_to_file(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     await done(notebook, "mean horsepower by origin and export it to power.xlsx")
     assert len(pd.read_excel(notebook.folder / "power.xlsx")) == 3
@@ -480,7 +476,7 @@ async def test_two_requests_in_one(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     "end", ["publish it as wind", "publish as the Wind", "publish it as 'wind'"]
 )
-async def test_a_title_without_quotes_is_no_column(notebook: Notebook, end: str) -> None:
+async def test_unquoted_title_is_no_column(notebook: Notebook, end: str) -> None:
     request = "load data/seattle-weather.csv as sky, mean wind by weather, and"
     turn = await done(notebook, f"{request} {end}")
     assert [(p["title"].lower(), len(p["value"])) for p in turn.published] == [("wind", 5)]
@@ -495,9 +491,7 @@ async def test_a_title_without_quotes_is_no_column(notebook: Notebook, end: str)
         ("load data/plain.csv and plot it", "name 1 column"),
     ],
 )
-async def test_a_file_that_is_named_is_what_is_spoken_of(
-    notebook: Notebook, request_: str, end: str
-) -> None:
+async def test_named_file_is_the_subject(notebook: Notebook, request_: str, end: str) -> None:
     """Beside other tables in memory; its years are told as years."""
     rows = "2010-01-01,wind,4\n2011-01-01,wind,9\n"
     (notebook.folder / "data/power.csv").write_text(f"year,source,output\n{rows}")
@@ -515,7 +509,7 @@ async def test_a_file_that_is_named_is_what_is_spoken_of(
         ("histogram of horsepower", "now the mean weight by origin as a bar chart", "mark_bar"),
     ],
 )
-async def test_a_request_goes_on_from_the_one_before(
+async def test_follow_up_continues_previous_request(
     notebook: Notebook, before: str, then: str, said: str
 ) -> None:
     await notebook.run(TABLES)
@@ -524,7 +518,7 @@ async def test_a_request_goes_on_from_the_one_before(
     assert said.casefold() in f"{turn.summary} {turn.codes[-1]}".casefold()
 
 
-async def test_nothing_goes_on_from_a_turn_that_was_undone_or_is_not_done(
+async def test_undone_or_unfinished_turn_is_not_continued(
     notebook: Notebook,
 ) -> None:
     await notebook.run(TABLES)
@@ -537,12 +531,12 @@ async def test_nothing_goes_on_from_a_turn_that_was_undone_or_is_not_done(
 
 
 @pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
-async def test_what_was_loaded_before_is_not_looked_for(notebook: Notebook, request_: str) -> None:
+async def test_earlier_loaded_file_is_not_searched(notebook: Notebook, request_: str) -> None:
     await done(notebook, "load data/seattle-weather.csv as power, mean wind by weather")
     assert not [p for p in (await done(notebook, request_)).purposes if "Look" in p]
 
 
-async def test_a_table_about_which_no_question_is_left_is_meant(notebook: Notebook) -> None:
+async def test_settled_table_is_meant(notebook: Notebook) -> None:
     """The months' means have a column whose name holds the words as well."""
     await notebook.run(
         "import pandas as pd\n"
@@ -555,7 +549,7 @@ async def test_a_table_about_which_no_question_is_left_is_meant(notebook: Notebo
     assert "Used `weather`." in turn.summary
 
 
-async def test_a_column_counted_by_itself_gives_its_rows(notebook: Notebook) -> None:
+async def test_column_count_gives_rows(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "count weather by weather")
     made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
