@@ -135,7 +135,7 @@ class Fingerprint:
         return [each for way in ways for each in islice(way, _MOST_ITEMS)]
 
     def _opaque(self, value: Any, kind: type) -> Collection[Any]:
-        """Record an object whose content C code hides: only an iterator's progress is visible."""
+        """Record an iterator's progress, and return the referents of a value that C code hides."""
         self.is_whole = False
         if kind is GeneratorType:
             self.seen.append(value.gi_frame.f_lasti if value.gi_frame is not None else None)

@@ -129,5 +129,5 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differenc
     is_other = map(operator.is_not, after.values(), map(before.get, after, repeat(_ABSENT)))
     changed = tuple(sorted(compress(after, is_other)))
     new = sum(name not in before for name in changed)
-    is_any_gone = len(before) + new > len(after)  # skips a slow search
+    is_any_gone = len(before) + new > len(after)  # a cheap test before a slow search
     return Difference(changed, tuple(sorted(before.keys() - after.keys())) if is_any_gone else ())
