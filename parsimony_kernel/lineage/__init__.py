@@ -1,1 +1,1 @@
-"""Where every variable comes from: what a cell reads and writes, and the ledger of origins."""
+"""Provenance of variables, undo and redo: cell effects, the ledger of origins, checkpoints."""

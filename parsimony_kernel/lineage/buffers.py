@@ -1,4 +1,4 @@
-"""In which memory arrays and frames keep their values, and who shares it. Nothing is copied."""
+"""The memory buffers of arrays and frames, and who shares them. Nothing is copied."""
 
 import sys
 from collections.abc import Iterable
@@ -12,23 +12,23 @@ _INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right
 
 
 def is_array(value: Any) -> bool:
-    """Whether ``value`` is an array of numpy, and of no class that derives from it."""
+    """Return whether ``value`` is a NumPy array, and not of a subclass."""
     return any(type(value) is each for each in loaded("numpy", "ndarray"))
 
 
 def plain_array(value: Any) -> Any:
-    """An array of a class that derives from numpy's, as one of that."""
+    """Return a view of an array, perhaps of a subclass, as a plain NumPy array."""
     plain = sys.modules["numpy"].ndarray
     return plain.view(value, plain)
 
 
 def arrays_inside(value: Any) -> Iterable[Any]:
-    """The arrays in which one of pandas keeps its values."""
+    """Return the arrays inside a pandas extension array."""
     return (each for name in _INSIDE if (each := getattr(value, name, None)) is not None)
 
 
 def has_memory(kind: type) -> bool:
-    """Whether values of ``kind`` are frames, arrays or views of memory."""
+    """Return whether values of ``kind`` are pandas frames, NumPy arrays or memoryviews."""
     arrays = loaded("numpy", "ndarray")
     return bool(arrays) and (is_frame(kind) or issubclass(kind, (*arrays, memoryview)))
 
@@ -38,7 +38,7 @@ def _blocks(frame: Any) -> Any:
 
 
 def arrays_of(value: Any) -> list[Any] | None:
-    """The arrays in which a value has its memory; ``None`` for what is no frame and no array."""
+    """Return the arrays that hold a value's data, ``None`` if it is no frame or array."""
     kind = type(value)
     if not is_frame(kind):
         return [value] if has_memory(kind) else None
@@ -48,8 +48,10 @@ def arrays_of(value: Any) -> list[Any] | None:
 
 
 def blocks_of(value: Any) -> list[tuple[Any, int]]:
-    """The arrays in which a value has its memory, each with the id of the record in which pandas,
-    which copies before it writes, knows who shares it; 0 without one."""
+    """Return the arrays that hold a value's data, each with the id of its reference record.
+
+    In this record, pandas with copy-on-write tracks which frames share a block; 0 if none.
+    """
     records: dict[int, int] = {}
     if is_frame(type(value)) and copies_lazily():
         records = {id(block.values): id(block.refs) for block in _blocks(value)[:_MOST_BLOCKS]}
@@ -57,14 +59,17 @@ def blocks_of(value: Any) -> list[tuple[Any, int]]:
 
 
 def is_alone(value: Any) -> bool:
-    """Whether what holds ``value`` is all that can see its memory, told by counting references: a
-    view holds what owns its memory, and pandas knows which frames share a block."""
+    """Return whether no other array or frame shares the memory of ``value``.
+
+    Decided by reference counts: a view holds the owner of its memory, and pandas tracks which
+    frames share a block.
+    """
     if not is_frame(type(value)):
         return is_array(value) and _is_seen_by_none(value)
     for block in _blocks(value):
         if block.refs.has_reference():
             return False
-        # One reference is that of the block, one that of the call.
+        # One reference is held by the block, one by the call.
         is_plain = is_array(block.values)
         if is_plain and (getrefcount(block.values) > 2 or not _is_seen_by_none(block.values)):
             return False
@@ -72,9 +77,9 @@ def is_alone(value: Any) -> bool:
 
 
 def _is_seen_by_none(array: Any) -> bool:
-    """Whether nothing but ``array`` holds what owns its memory."""
+    """Return whether nothing but ``array`` holds the owner of its memory."""
     while (base := array.base) is not None:
-        # One is that of the view, one that of this name, one that of the call.
+        # One reference is held by the view, one by this name, one by the call.
         if not is_array(base) or getrefcount(base) > 3:
             return False
         array = base
@@ -82,7 +87,7 @@ def _is_seen_by_none(array: Any) -> bool:
 
 
 def owner(value: Any) -> Any:
-    """What owns the memory of an array or a view of memory."""
+    """Return the object that owns the memory of an array or a memoryview."""
     arrays = loaded("numpy", "ndarray")
     value = value.obj if type(value) is memoryview else value
     while isinstance(value, arrays) and (base := value.base) is not None:
@@ -91,7 +96,7 @@ def owner(value: Any) -> Any:
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether two arrays of one owner overlap; what is no array does, as far as can be told."""
+    """Return whether two arrays with the same owner may overlap; true if either is no array."""
     arrays = loaded("numpy", "ndarray")
     if not (isinstance(one, arrays) and isinstance(other, arrays)):
         return True
@@ -99,7 +104,7 @@ def overlap(one: Any, other: Any) -> bool:
 
 
 def same_memory(one: Any, other: Any) -> bool:
-    """Whether two arrays of numpy or pandas are the same place in memory."""
+    """Return whether two NumPy or pandas arrays are the same view of the same memory."""
     if one is other:
         return True
     arrays = loaded("numpy", "ndarray")
@@ -112,17 +117,17 @@ def same_memory(one: Any, other: Any) -> bool:
 
 
 def frame_bytes(frame: Any) -> int:
-    """The memory of a frame's columns, strings without their text."""
+    """Return the memory of a frame's columns in bytes, without the text of Python strings."""
     return sum(int(getattr(block.values, "nbytes", 0)) for block in _blocks(frame))
 
 
 def unshared_bytes(manager: Any, frame: Any) -> int:
-    """The memory in bytes that ``manager``, a lazy copy of that of ``frame``, keeps for itself."""
+    """Return the bytes that ``manager``, a lazy copy of the one of ``frame``, doesn't share."""
     live = set[int]().union(*map(_owners, _blocks(frame)))
     blocks = (block for block in manager.blocks if live.isdisjoint(_owners(block)))
     return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
 
 
 def _owners(block: Any) -> set[int]:
-    """The ids of the arrays that own the memory of a block."""
+    """Return the ids of the objects that own the memory of a block."""
     return {id(owner(each)) for each in (block.values, *arrays_inside(block.values))}

@@ -1,9 +1,9 @@
-"""States of a namespace that one can go back to, and what became of it since.
+"""Checkpoints of a namespace, and undo and redo of the changes since.
 
-A checkpoint holds the bindings; what code may change in place is copied just before that code
-runs, where a copy is affordable. Its cost follows the number of names and what the code touches,
-not the size of what exists. A change is kept so that it can be taken back later, and done again: a
-redo is the undo of an undo.
+A checkpoint holds the bindings. Objects that code may mutate are copied just before that code
+runs, if a copy is affordable. The cost depends on the number of names and on what the code
+touches, not on the size of the data. A change is kept so that it can be undone later, and redone:
+a redo is the undo of an undo.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
@@ -32,7 +32,7 @@ from parsimony_kernel.lineage.may_mutate import Reach, suspects
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
-# What a name is bound to that is not bound.
+# Stands for the value of an unbound name.
 ABSENT = object()
 
 Bindings = Mapping[str, Any]
@@ -40,13 +40,17 @@ Bindings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PutBack:
-    """What going back did, each sorted; a name stands in one of the first four at most.
+    """The result of an undo, as sorted names; a name is in at most one of the first four groups.
 
-    ``restored`` are names that have their earlier value again, ``removed`` those that were new.
-    ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
-    what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold. ``reasons`` say of names in ``kept`` why, where it is not that they themselves were
-    changed or bound anew.
+    Args:
+        restored: names that have their earlier value again.
+        removed: names that were new, and are gone.
+        kept: names left alone: new ones, or ones that were changed since, and all names that
+            share a part with those.
+        lost: names whose objects may have been mutated without a complete copy, so that they
+            couldn't be restored.
+        reasons: why names in ``kept`` were left, if not because they themselves were changed or
+            rebound.
     """
 
     restored: tuple[str, ...] = ()
@@ -61,7 +65,7 @@ class PutBack:
 
 @dataclass
 class State:
-    """What names were bound to, at which versions; what of that was copied since; and when."""
+    """The bindings and versions of a namespace at a moment, and the copies made since then."""
 
     bindings: dict[str, Any]
     versions: dict[str, int]
@@ -70,8 +74,13 @@ class State:
 
 
 class Was(NamedTuple):
-    """What a name was bound to, ``ABSENT`` for nothing; its version; and, by id, what it held of
-    the objects that changed since, or may have."""
+    """The earlier state of a name.
+
+    Args:
+        value: the object it was bound to, ``ABSENT`` if none.
+        version: its version.
+        held: the ids of the objects it held that have changed since, or may have.
+    """
 
     value: Any
     version: int
@@ -87,12 +96,15 @@ def set_back(
     *,
     keep_new: bool = False,
 ) -> PutBack:
-    """Give ``names`` and the objects ``changed`` what they had.
+    """Restore the bindings ``names`` and the content of the objects ``changed``.
 
     Args:
-        lost: the ids of objects that may have changed without a copy.
-        when: when all was so.
-        keep_new: whether names that did not exist then are left as they are.
+        place: the checkpoints of the namespace.
+        names: the earlier state of each name.
+        changed: copies of the mutated objects, by id.
+        lost: the ids of objects that may have been mutated without a copy.
+        when: the moment to which this goes back.
+        keep_new: whether to leave alone names that didn't exist then.
     """
     namespace, given = place.namespace(), place.given()
     broken = {key for key, copy in changed.items() if not copy.set_back()}
@@ -111,7 +123,7 @@ def set_back(
             if was.held & (lost | broken):
                 gone.add(name)
                 if is_other:
-                    place.ledger.go_back(name, 0)  # what it holds is of nobody's making
+                    place.ledger.go_back(name, 0)  # its content has no known origin
                 continue
             if is_other:
                 restored.add(name)
@@ -122,8 +134,7 @@ def set_back(
 
 
 def _differing(before: Bindings, now: Bindings) -> set[str]:
-    """The names that are bound to something else, without imports that were not there before:
-    these are no work, and in nobody's way."""
+    """Return the names whose bindings differ, without new imports: keeping these does no harm."""
     names = {*before, *now}
     other = {n for n in names if now.get(n, ABSENT) is not before.get(n, ABSENT)}
     imports = {n for n in other if n not in before and not visible({"value": now[n]}, {})}
@@ -131,27 +142,30 @@ def _differing(before: Bindings, now: Bindings) -> set[str]:
 
 
 def shown(names: Collection[str]) -> tuple[str, ...]:
-    """The names that a person sees, sorted."""
+    """Return the names that a person sees, sorted: all but private ones."""
     return tuple(sorted(name for name in names if not name.startswith("_")))
 
 
-# Why a name is left that was neither changed nor bound anew itself.
+# Reasons for leaving a name that was neither changed nor rebound itself.
 _SHARES = "holds a part of what is left, so left too"
 _UNSEEN = "used since, and whether that changed it cannot be seen, so left"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a namespace between two states.
+    """The difference between two states of a namespace.
 
-    Enough to take it back later, when other cells may have run; it holds only what differs.
+    It is enough to undo the change later, when other cells may have run.
 
     Args:
-        before: what the names were, and ``copies`` what they held.
-        after: what each that there was then was bound to, ``versions`` at which version.
-        images: what the changed objects held after.
-        runs: how many runs of cells were on record.
-        size: the memory in bytes that it keeps, as far as that is known.
+        when: the moment of the earlier state.
+        before: the earlier state of each name that differs.
+        copies: the content that the objects of these names had before.
+        after: the later bindings of the names that existed then.
+        versions: the later versions of the names.
+        images: the later content of the mutated objects, by id.
+        runs: how many cell runs the ledger had at the later state.
+        size: the memory in bytes that it keeps, estimated.
     """
 
     when: Moment
@@ -170,17 +184,19 @@ def change_since(
     changed: Mapping[int, Copy],
     holds: Mapping[str, Set[int]],
 ) -> Change | None:
-    """What differs from ``before`` by now, if anything does.
+    """Return the difference from ``before`` to now, or ``None`` if there is none.
 
     Args:
-        changed: the objects that hold something else by now.
-        holds: the ids of objects that changed, or may have, that each name held.
+        place: the checkpoints of the namespace.
+        before: the earlier state.
+        changed: copies of the objects whose content has changed, by id.
+        holds: for each name, the ids of the objects it held that changed, or may have.
     """
     now, versions = dict(place.bindings()), place.ledger.versions()
     other = _differing(before.bindings, now)
     if not (other or holds):
         return None
-    # What only counts as changed goes back to its version with the rest.
+    # Names that merely got a new version get their old one back with the rest.
     counted = {
         name
         for name in now.keys() & before.bindings.keys()
@@ -211,7 +227,7 @@ def _was(state: State, name: str, holds: Mapping[str, Set[int]]) -> Was:
 
 
 def _held_by(copies: Copies, names: Mapping[str, Was]) -> Copies:
-    """Those of what ``names`` held."""
+    """Return the copies of the objects that ``names`` held."""
     held = copies.reachable(was.value for was in names.values())
     return copies.only(held.union(*(was.held for was in names.values())))
 
@@ -224,19 +240,25 @@ def _size(values: Iterable[Any], copies: Copies) -> int:
 
 
 class TakenBack(NamedTuple):
-    """What came of taking a change back, and what takes that back again: ``None`` where nothing
-    was, and it can be tried later."""
+    """The result of undoing a change.
+
+    Args:
+        back: which names were restored, removed, kept or lost.
+        inverse: the change that redoes it; ``None`` if nothing was undone, so that the undo can
+            be tried again later.
+    """
 
     back: PutBack
     inverse: Change | None
 
 
 def take_back(place: "Checkpoints", change: Change) -> TakenBack:
-    """Take ``change`` back, as far as nothing was done since that this would undo with it.
+    """Undo ``change``, except where that would destroy later work.
 
-    A name that was bound or changed again since is left, with all that it holds, and is ``kept``;
-    so is whatever holds a part of that. A person's new name for an object that has not changed
-    since is in nobody's way: it sees the object as it was, and nobody made it that.
+    A name that was rebound or changed again since is left alone, with all objects it holds, and is
+    reported as ``kept``; so is every name that shares a part with it. A person's new name for an
+    object that hasn't changed since doesn't block the undo: it then shows the restored object,
+    with unknown origin.
     """
     now = dict(place.bindings())
     change = replace(change, images={**change.images, **_drifted(place, change, now)})
@@ -259,7 +281,7 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     back = replace(done, kept=kept, reasons=reasons)
     if not done:
         return TakenBack(back, None)
-    # What could not be mended holds neither what it did before nor what it did after.
+    # An object that failed to restore has neither its earlier nor its later content.
     copies.lost = {
         key: copy.value
         for key, copy in changed.items()
@@ -270,10 +292,13 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
 
 @dataclass
 class _Since:
-    """What is left of a change: names, why, and the objects by id that are not to be changed.
+    """The parts of a change that an undo must leave alone.
 
     Args:
-        holds: the changed objects that each name holds now, by id.
+        holds: for each name, the ids of the mutated objects that it holds now.
+        later: the names to leave alone.
+        touched: the ids of the objects to leave alone.
+        reasons: why, for names that weren't changed or rebound themselves.
     """
 
     holds: dict[str, set[int]]
@@ -282,13 +307,13 @@ class _Since:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def leave(self, names: Set[str], why: str) -> None:
-        """Leave ``names`` as well."""
+        """Leave ``names`` alone too, for the reason ``why``."""
         self.reasons.update(dict.fromkeys(names - self.later, why))
         self.later.update(names)
 
 
 def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
-    """The names, and the objects by id, that were bound or changed since ``change``."""
+    """Find the names and objects that were bound or changed since ``change``."""
     names = change.before.keys()
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
@@ -327,21 +352,24 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
 
 
 def _drifted(place: "Checkpoints", change: Change, now: Bindings) -> dict[int, Copy]:
-    """What objects of libraries hold by now that no cell has changed since, by id: a figure notes
-    that it was drawn, a graph that it was asked for its edges."""
+    """Copy the library objects that drifted by themselves, without a change by a cell, by id.
+
+    A figure notes that it was drawn, a graph that it was asked for its edges. Such drift doesn't
+    block an undo.
+    """
     ended = Copies({**change.copies.by_id, **change.images})
     held = set[int]()
     for name in change.before.keys() & now.keys():
         copy, version = ended.by_id.get(id(now[name])), place.ledger.version(name)
         if copy is None or not copy.kind.is_of_library or version != change.versions[name]:
             continue
-        if copy.kind.native is not STATE:  # as of a random generator, which moves on when used
+        if copy.kind.native is not STATE:  # a random generator's state is real work, no drift
             held |= ended.reachable([now[name]])
     drifted = [copy for key, copy in ended.changed().items() if key in held] if held else []
     return {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
 
 
-# What checkpoints beside the first may keep alive that is bound no more: one frame of a gigabyte.
+# Bytes of rebound values that checkpoints after the first may keep alive: one frame of a gigabyte.
 MOST_REPLACED_BYTES = 1_200 * 2**20
 
 
@@ -349,10 +377,11 @@ class Checkpoints:
     """The checkpoints of one namespace, by number, oldest first.
 
     Args:
-        namespace: gives the live namespace.
-        bindings: gives the names in it that code may bind, with their objects.
-        ledger: knows the versions of names, and is taken back with them.
-        given: gives what the namespace has of itself; such a name has that again, not nothing.
+        namespace: returns the live namespace.
+        bindings: returns the names in it that code may bind, with their objects.
+        ledger: the versions of the names; an undo sets them back too.
+        given: returns the namespace's own initial bindings; an undo restores such a name to this
+            value instead of removing it.
     """
 
     def __init__(
@@ -368,14 +397,14 @@ class Checkpoints:
         self._next = 0
         self._room = Room()
         self._replaced = 0
-        # The names that were said not to come back.
+        # Names already reported as not restorable.
         self._named = set[str]()
 
     def __contains__(self, number: int) -> bool:
         return number in self._taken
 
     def take(self) -> int:
-        """Remember the state as it is now; gives the number to go back to it by."""
+        """Take a checkpoint of the current state and return its number."""
         now = dict(self.bindings())
         if self._taken:
             newest = self._taken[max(self._taken)]
@@ -387,15 +416,15 @@ class Checkpoints:
         return number
 
     def protect(self, code: str) -> str:
-        """Copy what ``code``, which is about to run, may change in place.
+        """Copy the objects that ``code``, which is about to run, may mutate.
 
         Returns:
-            What of that undo cannot bring back, in words, once for each name; empty when all can.
+            A warning for each name that undo can't restore, given once per name; empty if none.
         """
         return self._protect(read(code)) if self._taken else ""
 
     def protect_call(self, function: Any) -> None:
-        """Copy what calling ``function`` may change in place, where the notebook defines it."""
+        """Copy the objects that calling ``function`` may mutate, if the notebook defines it."""
         if not self._taken:
             return
         reach = Reach(self.bindings())
@@ -428,8 +457,10 @@ class Checkpoints:
         return "".join(f"Undo can't restore {name}: it is {doubted[name].value}.\n" for name in new)
 
     def _doubt(self, newest: State, values: list[Any], bound: Bindings) -> None:
-        """``values``, which cannot be copied, may change with all that they hold; what of that
-        has a name is copied where that is possible."""
+        """Mark all objects that the uncopyable ``values`` hold as lost, unless a copy exists.
+
+        Objects among them that have a name are copied first, if possible.
+        """
         held = self.holding(values, newest.copies).objects
         for value in bound.values():
             if id(value) in held and kind_of(value) is not None:
@@ -446,7 +477,7 @@ class Checkpoints:
         return kept
 
     def _thin(self, *, keeps_newest: bool) -> State:
-        """Keep the first checkpoint, and perhaps the newest, and the room of what is doubled."""
+        """Drop all checkpoints but the first, and optionally the newest, to free memory."""
         first, newest = min(self._taken), max(self._taken)
         kept = {first: self._merged(first)}
         if keeps_newest:
@@ -457,9 +488,14 @@ class Checkpoints:
         return kept[first]
 
     def put_back(self, number: int, *, keep_new: bool = False) -> PutBack:
-        """Go back to a checkpoint; later ones are forgotten. ``KeyError`` without it.
+        """Go back to a checkpoint, and drop the later ones.
 
-        With ``keep_new`` the names that did not exist then are left as they are.
+        Args:
+            number: the checkpoint, as returned by ``take``.
+            keep_new: whether to leave alone names that didn't exist then.
+
+        Raises:
+            KeyError: there is no such checkpoint.
         """
         target = self._merged(number)
         self._taken = {n: each for n, each in self._taken.items() if n < number}
@@ -472,7 +508,7 @@ class Checkpoints:
         return set_back(self, before, changed, lost, target.when, keep_new=keep_new)
 
     def close(self) -> Change | None:
-        """Forget all checkpoints; what differs since the first is the value, if anything does."""
+        """Drop all checkpoints, and return the change since the first one, if any."""
         if not self._taken:
             return None
         change = self.change_since(min(self._taken))
@@ -482,25 +518,29 @@ class Checkpoints:
         return change
 
     def change_since(self, number: int) -> Change | None:
-        """What differs by now from a checkpoint, if anything does. ``KeyError`` without it."""
+        """Return the change since a checkpoint, or ``None`` if there is none.
+
+        Raises:
+            KeyError: there is no such checkpoint.
+        """
         then = self._merged(number)
         changed = then.copies.changed()
         return change_since(self, then, changed, self._holds(then, changed))
 
     def undo(self, change: Change) -> TakenBack:
-        """Take ``change`` back.
+        """Undo ``change``, see ``take_back``.
 
-        A name that was bound or changed again since is left, with all that it holds, and is
-        ``kept``; so is whatever holds a part of that.
+        A name that was rebound or changed again since is left alone, with all objects it holds,
+        and is reported as ``kept``; so is every name that shares a part with it.
         """
         return take_back(self, change)
 
     def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
-        """What ``values`` hold; what holds the namespace itself is not followed further."""
+        """Return the graph of the objects that ``values`` hold, which stops at the namespace."""
         return Holding(values, copies, {id(self.namespace())})
 
     def _holds(self, target: State, changed: Mapping[int, Copy]) -> dict[str, set[int]]:
-        """What the names of ``target`` held of ``changed``, and of what has no copy."""
+        """Return, for each name of ``target``, the changed or uncopied objects it held, by id."""
         objects = {key: copy.value for key, copy in changed.items()} | target.copies.lost
         if not objects:
             return {}
@@ -508,7 +548,7 @@ class Checkpoints:
         return holding.holders(target.bindings, objects)
 
     def _merged(self, number: int) -> State:
-        """The checkpoint with the copies that were taken after it."""
+        """Return a checkpoint merged with the copies made for later ones."""
         copies = self._taken[number].copies
         for later in sorted(n for n in self._taken if n > number):
             copies = copies.with_later(self._taken[later].copies)

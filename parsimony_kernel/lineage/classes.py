@@ -1,4 +1,7 @@
-"""Of whom a class is, and values that cannot change. No metaclass is asked, nothing is imported."""
+"""Classification of classes by package, and of immutable values.
+
+No code of a metaclass runs, and no package is imported.
+"""
 
 import datetime
 import decimal
@@ -27,7 +30,7 @@ _mro_of = type.__dict__["__mro__"].__get__
 
 
 def said_module(kind: type) -> Any:
-    """What a class says is its module, which may be anything; empty where it says none."""
+    """Return ``__module__`` of a class, which may be any object; empty if it has none."""
     try:
         return _module_of(kind)
     except AttributeError:
@@ -35,22 +38,27 @@ def said_module(kind: type) -> Any:
 
 
 def module_of(kind: type) -> str:
-    """The module that a class says, empty where it says none."""
+    """Return the module name of a class, empty if it has none."""
     module = said_module(kind)
     return module if type(module) is str else ""
 
 
 def package_of(kind: type) -> str:
-    """The package of a class, empty where it says none."""
+    """Return the top-level package of a class, empty if it has none."""
     return module_of(kind).partition(".")[0]
 
 
 def package_among(kind: type, names: Mapping[str, Collection[str]]) -> str:
-    """The package that defines ``kind``, or a class that it inherits from, under one of ``names``;
-    empty if none does. A private one such as ``_duckdb`` counts as the public one.
+    """Return the package that defines ``kind`` or one of its bases under one of ``names``.
+
+    A private package such as ``_duckdb`` counts as the public one.
 
     Args:
+        kind: the class.
         names: class names by package.
+
+    Returns:
+        The package, empty if there is none.
     """
     for each in _mro_of(kind):
         package, name = package_of(each).lstrip("_"), _name_of(each)
@@ -60,30 +68,32 @@ def package_among(kind: type, names: Mapping[str, Collection[str]]) -> str:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """The attributes of an instance, past what its class makes of them."""
+    """Return the ``__dict__`` of an instance, bypassing any override by its class."""
     attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
     return attributes
 
 
 def referents(value: Any) -> list[Any]:
-    """What the collector of garbage says that an object holds, without modules and classes, which
-    lead anywhere."""
+    """Return the objects that the garbage collector reports an object to hold.
+
+    Modules and classes are left out, because they lead everywhere.
+    """
     held = gc.get_referents(value)
     if any(type(each) is dict for each in held):
         with suppress(Exception):  # boundary: user object - a class may say what its dictionary is
-            # Attributes lie no deeper where somebody has asked for the dictionary of them.
+            # Attributes count as direct parts, whether or not the ``__dict__`` was materialized.
             own = attributes_of(value)
             held = [part for each in held for part in (own.values() if each is own else (each,))]
     return [each for each in held if not issubclass(type(each), type | types.ModuleType)]
 
 
 def is_theirs(kind: type) -> bool:
-    """Whether a class is of the notebook, as one that says no module is."""
+    """Return whether a class is defined in the notebook; one without a module counts too."""
     return module_of(kind) in ("", "__main__")
 
 
 def loaded(package: str, *names: str) -> tuple[Any, ...]:
-    """Those of a package's classes that there are: none of one that is not loaded yet."""
+    """Return the existing classes ``names`` of a package; none if it isn't imported yet."""
     found = _loaded.get((package, names))
     if found is None:
         module: Any = sys.modules.get(package)
@@ -94,17 +104,17 @@ def loaded(package: str, *names: str) -> tuple[Any, ...]:
 
 
 def is_frame(kind: type) -> bool:
-    """Whether values of ``kind`` are frames or series of pandas."""
+    """Return whether values of ``kind`` are pandas frames or series."""
     return issubclass(kind, loaded("pandas", "DataFrame", "Series"))
 
 
 def beside(frame: Any) -> list[Any]:
-    """What a frame has beside its values and labels."""
+    """Return a pandas frame's attributes, without its values and labels."""
     return [each for name, each in attributes_of(frame).items() if name != "_mgr"]
 
 
 def copies_lazily() -> bool:
-    """Whether a copy of a frame takes no room until either is written to."""
+    """Return whether pandas uses copy-on-write: a copy takes no memory until a write."""
     pandas = sys.modules["pandas"]
     if int(pandas.__version__.partition(".")[0]) >= 3:
         return True
@@ -112,11 +122,11 @@ def copies_lazily() -> bool:
 
 
 def is_tabular(value: Any) -> bool:
-    """Whether a value is of a class of pandas or polars."""
+    """Return whether a value's class is one of pandas or polars."""
     return module_of(type(value)).startswith(("pandas.", "polars."))
 
 
-# The most frequent ones first: they are looked for in every container.
+# The most frequent ones first, because every container is checked for them.
 ATOMS = frozenset(
     {
         int, float, str, bool, type(None), bytes, complex, frozenset, range, slice,
@@ -133,9 +143,9 @@ _ATOMIC = (
     enum.Enum, types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
-# What these make describes classes and is never changed.
+# Objects of these modules describe classes and are never mutated.
 _DESCRIBING = frozenset({"dataclasses", "typing"})
-# What is known of classes, packages and files by name: rows of words.
+# Known facts about classes, packages and files by name: rows of words.
 FACTS: dict[str, dict[str, str]] = tomllib.loads(
     files(__package__).joinpath("facts.toml").read_text(encoding="utf-8")
 )
@@ -150,18 +160,18 @@ SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
 
 
 def are_simple(values: Iterable[Any]) -> bool:
-    """Whether all of ``values`` are plain numbers, strings and the like."""
+    """Return whether all ``values`` are plain numbers, strings and the like."""
     return SIMPLE.issuperset(map(id, map(type, values)))
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether nothing changes ``value`` itself in place; what a method is bound to may change."""
+    """Return whether ``value`` itself is immutable; the object a method is bound to may not be."""
     kind = type(value)
     return kind is types.MethodType or kind is types.BuiltinFunctionType or is_atomic(value)
 
 
 def is_atomic(value: Any) -> bool:
-    """Whether ``value`` cannot change, nor anything that is reached through it."""
+    """Return whether ``value``, and all that is reached through it, is immutable."""
     kind = type(value)
     if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
         return True
@@ -177,7 +187,7 @@ def is_atomic(value: Any) -> bool:
 
 
 def is_scalar_of_pandas(kind: type) -> bool:
-    """Whether ``kind`` is that of single values of pandas: times, spans, intervals, missing."""
+    """Return whether ``kind`` is a pandas scalar: a time, a span, an interval, a missing value."""
     module = module_of(kind)
     return module.startswith("pandas._libs.") or (
         module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS
@@ -185,7 +195,7 @@ def is_scalar_of_pandas(kind: type) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether ``value`` stands for none: ``None``, a NaN, or what pandas has for it."""
+    """Return whether ``value`` is missing: ``None``, a NaN or NaT, or ``pandas.NA``."""
     kind = type(value)
     if value is None or kind is float:
         return value is None or value != value

@@ -1,11 +1,11 @@
-"""What an object holds, kept within limits, and set back where it lies, whatever its class.
+"""Copies of objects of any class, within a memory budget, that can be restored in place.
 
-An object is a class, fields (attributes by name, slots by their descriptors) and, under these, the
-items that C code keeps: of a container, an array, a frame, or a state that it pickles. A copy is
-shallow, and so is one of each object in it: what shares a part shares it again when it is set back,
-past the methods of its own class, so that whoever holds it sees it as it was. Nothing is copied by
-half: where some of an object cannot be copied, or does not fit, none of it is, and the caller is
-told.
+An object consists of its class, its fields (attributes by name, slots by descriptor) and the items
+that C code keeps: of a container, an array, a frame, or a state that it pickles. A copy is shallow,
+with a copy of each object in it, so shared parts are shared again after a restore. A restore
+bypasses the methods of the object's class and works in place, so every holder sees the old content.
+Nothing is copied by half: if a part of an object can't be copied, or doesn't fit, nothing is, and
+the caller gets the reason.
 """
 
 import functools
@@ -30,10 +30,10 @@ _STATE_OF, OUTSIDE = (
 )
 # Libraries whose objects keep in ``_cache`` what their properties gave.
 _CACHING = frozenset({"pandas", "statsmodels"})
-# Attributes of a frame that are not set back with the others.
+# Attributes of a frame that are not restored with the others.
 _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
-# Flags of types: made by a class statement or the like; attributes and weak references are kept
-# before the object, where they do not count.
+# Flags of types: made at run time (a class statement or the like); attributes, or weak references,
+# are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
 _ALL = slice(None)
@@ -42,7 +42,7 @@ _SAMPLED = 1_000
 
 
 class Content(NamedTuple):
-    """What an object holds: its items, and its fields by name or descriptor."""
+    """The content of an object: its items, and its fields by name or descriptor."""
 
     items: Any
     fields: dict[Any, Any]
@@ -52,15 +52,15 @@ class Content(NamedTuple):
 
 
 def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
-    """Whether two hold the very same objects in the same order."""
+    """Return whether two collections hold the identical objects in the same order."""
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
-    """Whether two mappings hold the same objects; ``now`` is changed.
+    """Return whether two mappings hold the identical objects; ``now`` is modified.
 
-    A weak reference that was added since stays, and is no change: what it refers to takes it out
-    again when it is gone, and looks for it here.
+    A weak reference added since is no change and stays: its referent removes it from here when it
+    dies.
     """
     for key in _new_references(now, held):
         del now[key]
@@ -82,15 +82,15 @@ def _parts_of(items: Any) -> Collection[Any]:
 
 
 class Native(NamedTuple):
-    """How the items are handled that C code keeps for one of its types.
+    """Operations on the items that C code keeps for one of its types.
 
     Args:
-        look: the items of a value now, in a container of their own; those of an array or a frame
-            are live.
-        put: gives a value these items; an error where that cannot be.
-        copy: what a copy keeps of them.
-        same: whether the items of now, which it may change, are those of a copy.
-        parts: what lies in them, without the keys of mappings.
+        look: returns the current items in a container of their own; for an array or a frame, the
+            live ones.
+        put: gives a value these items; raises if that's impossible.
+        copy: returns the items to store in a copy.
+        same: compares the current items, which it may modify, with those of a copy.
+        parts: returns the objects in the items, without the keys of mappings.
     """
 
     look: Callable[[Any], Any] = lambda value: ()
@@ -156,13 +156,13 @@ def _put_array(value: Any, items: Any) -> None:
     plain_array(value)[...] = items
 
 
-# Frames and series of pandas. It copies lazily, so that a copy costs nothing until something is
-# written. It has no public way to give a frame another content where it lies, nor to ask whether
-# two still share their memory: its managers are asked, as its own methods with inplace=True do.
+# Frames and series of pandas. With copy-on-write, a copy costs nothing until something is written.
+# There is no public way to replace a frame's content in place, nor to ask whether two still share
+# memory, so this uses the block managers, as pandas' own methods with inplace=True do.
 
 
 def is_free(value: Any) -> bool:
-    """Whether a copy of ``value`` takes neither time nor room."""
+    """Return whether a copy of ``value`` takes neither time nor memory."""
     return classes.is_frame(type(value)) and classes.copies_lazily()
 
 
@@ -173,7 +173,7 @@ def _copied_manager(manager: Any) -> Any:
 def _put_manager(value: Any, manager: Any) -> None:
     own = classes.attributes_of(value)
     own["_mgr"] = _copied_manager(manager)
-    own.get("_item_cache", {}).clear()  # the columns that older versions of pandas have given out
+    own.get("_item_cache", {}).clear()  # columns that older versions of pandas cached
 
 
 def _same_managers(one: Any, other: Any) -> bool:
@@ -189,10 +189,10 @@ def _same_managers(one: Any, other: Any) -> bool:
 
 
 def _objects_in(manager: Any) -> list[Any]:
-    """What lies in columns of objects, where the first of them can change."""
+    """Return the cells of object columns, if a sample of the first ones contains mutable values."""
     found: list[Any] = []
     for block in manager.blocks:
-        # Columns of strings call themselves objects too; they are no plain arrays.
+        # String columns have dtype kind "O" too, but no plain arrays.
         if is_array(block.values) and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)
             if not all(classes.is_atomic(each) for each in cells[:_SAMPLED]):
@@ -201,15 +201,14 @@ def _objects_in(manager: Any) -> list[Any]:
 
 
 def table_of(kind: "Kind", held: Content) -> Any:
-    """The frame or series that ``held`` is a copy of the content of, of pandas' own class."""
+    """Rebuild the frame or series, of pandas' own class, from its copied content ``held``."""
     table = kind.base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
     if "_name" in held.fields:
         classes.attributes_of(table)["_name"] = held.fields["_name"]
     return table
 
 
-# Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
-# room.
+# Frames and series of polars. Columns are shared until one is written to, so a copy is free.
 
 
 def _is_polars(kind: type) -> bool:
@@ -226,11 +225,11 @@ def _put_polars(value: Any, held: Any) -> None:
     setattr(value, inner, getattr(held.clone(), inner))
 
 
-# Objects of C code, by the state that they pickle
+# Objects of C code, by their pickled state
 
 
 class State(NamedTuple):
-    """What C code pickles of an object, and what it holds beside that."""
+    """The pickled state of an object of C code, and the arguments that reconstruct it."""
 
     content: bytes
     parts: tuple[Any, ...]
@@ -238,11 +237,11 @@ class State(NamedTuple):
 
 def _state(value: Any) -> State:
     reduced = value.__reduce_ex__(4)
-    if isinstance(reduced, str):  # the name of what there is one of
+    if isinstance(reduced, str):  # the name of a singleton
         return State(b"", ())
     made_of = tuple(reduced[1])
     state = reduced[2] if len(reduced) > 2 else None
-    # Without a way to be given its state, all that it is made of is compared.
+    # If it can't take a state back, its constructor arguments are compared too.
     content = state if hasattr(value, "__setstate__") else (made_of, state)
     return State(pickle.dumps(content, 5), made_of)
 
@@ -256,7 +255,7 @@ def _members_of(value: type) -> dict[str, Any]:
 
 
 def _parts_of_class(items: dict[str, Any]) -> list[Any]:
-    """Its members, without its functions and what its metaclass keeps."""
+    """Return the members of a class, without its functions and its metaclass's own data."""
     return [
         each
         for name, each in items.items()
@@ -316,7 +315,7 @@ _CONTAINERS: dict[type, Native] = {
     deque: _refilled(deque, lambda value: list(deque.__iter__(value)), deque.extend),
     tuple: Native(lambda value: tuple.__getitem__(value, _ALL)),
 }
-# What these hold beside attributes, slots and items, by the descriptors that give it.
+# Further fields of these types, by the names of their descriptors.
 _MEMBERS: dict[type, str] = {
     BaseException: "args",
     types.FunctionType: "__defaults__ __kwdefaults__ __closure__",
@@ -332,14 +331,17 @@ _CLASS_OF: Any = vars(object)["__class__"]
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """How objects of one class are copied, compared and set back.
+    """How objects of one class are copied, compared and restored.
 
     Args:
-        base: the type whose C code lays them out.
-        members: the descriptors of their slots, and of what else they hold.
-        skipped: the attributes that are not set back.
+        of: the class.
+        base: the type whose C code defines their memory layout.
+        native: the operations on their items.
+        members: the descriptors of their slots and other fields.
+        skipped: the attributes that are not restored.
+        has_attributes: whether they have a ``__dict__``.
         is_instance: whether it is a class of a library or of the notebook, whose methods may
-            change them in ways that no text tells.
+            mutate objects in ways that the calling code doesn't show.
     """
 
     of: type
@@ -352,11 +354,11 @@ class Kind:
 
     @property
     def is_of_library(self) -> bool:
-        """Whether it is a class that is not the notebook's."""
+        """Whether it is a class of a library, not of the notebook."""
         return self.is_instance and not classes.is_theirs(self.of)
 
     def size(self, value: Any) -> int:
-        """About the bytes that a copy takes, without what lies in it."""
+        """Return about how many bytes a copy takes, without the objects in it."""
         if self.native is _FRAME:
             return 0 if classes.copies_lazily() else frame_bytes(value)
         own = sys.getsizeof(classes.attributes_of(value)) if self.has_attributes else 0
@@ -365,7 +367,7 @@ class Kind:
         return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
 
     def look(self, value: Any) -> Content:
-        """What ``value`` holds now, to be compared with a copy or looked into."""
+        """Return the current content of ``value``, for comparing or walking."""
         fields: dict[Any, Any] = {}
         for member in self.members:
             try:
@@ -379,22 +381,22 @@ class Kind:
         return Content(self.native.look(value), fields)
 
     def copy(self, value: Any) -> Content:
-        """What ``value`` holds now, to be kept."""
+        """Return a copy of the current content of ``value``."""
         items, fields = self.look(value)
         return Content(self.native.copy(items), fields)
 
     def is_same(self, value: Any, held: Content) -> bool:
-        """Whether ``value`` still holds ``held``."""
+        """Return whether ``value`` still has the content ``held``."""
         items, fields = self.look(value)
         return same_mapping(fields, held.fields) and self.native.same(items, held.items)
 
     def parts(self, held: Content) -> Collection[Any]:
-        """What lies in what a value holds, without the keys of mappings."""
+        """Return the objects in the content ``held``, without the keys of mappings."""
         items = self.native.parts(held.items)
         return [*items, *held.fields.values()] if held.fields else items
 
     def set_back(self, value: Any, held: Content) -> None:
-        """Have ``value`` hold that again; an error where it cannot."""
+        """Restore the content of ``value``; raises if that's impossible."""
         own_class = held.fields.get(_CLASS_OF, type(value))
         if own_class is not type(value):
             object.__setattr__(value, "__class__", own_class)
@@ -419,20 +421,20 @@ class Kind:
 
 
 def kind_of(value: Any) -> Kind | None:
-    """How ``value`` is copied; ``None`` for an object that is not."""
+    """Return how ``value`` is copied, ``None`` if it can't be."""
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
     known = _kind(kind)
     if known is not None and known.native is _FRAME:
-        # Accessors are made when they are read, and code may register others.
+        # Accessors are created on first access, and code may register more.
         return replace(known, skipped=_OF_FRAMES.union(known.base._accessors))
     return known
 
 
 @functools.lru_cache(maxsize=1_024)
 def _kind(kind: type) -> Kind | None:
-    """``None`` where C code keeps what nobody can ask for."""
+    """Return how objects of a class are copied, ``None`` if C code hides some of their content."""
     if classes.is_frame(kind):
         own = classes.loaded("pandas", "DataFrame", "Series")
         base: Any = next(each for each in kind.__mro__ if each in own)
@@ -464,14 +466,17 @@ def _kind(kind: type) -> Kind | None:
 
 
 def parts_now(value: Any) -> Collection[Any]:
-    """What lies in ``value`` now, as far as its kind is known."""
+    """Return the objects in ``value`` now; empty if its kind is unknown."""
     kind = kind_of(value)
     return kind.parts(kind.look(value)) if kind is not None else ()
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
-    one as the variables around a function do."""
+    """Return whether ``value`` may change invisibly.
+
+    That is a library object or another one that can't be copied, or a closure or bound callable,
+    which may hold one.
+    """
     if classes.is_atomic(value):
         return False
     if type(value) is types.FunctionType:
@@ -481,14 +486,16 @@ def is_opaque(value: Any) -> bool:
 
 
 def is_bound(value: Any) -> bool:
-    """Whether ``value`` is a callable that holds what it may change."""
-    kind = type(value)  # which may compare as it likes
+    """Return whether ``value`` is a callable bound to objects that it may mutate."""
+    kind = type(value)  # a metaclass may define its own ``==``
     return any(kind is each for each in _BOUND) and not classes.is_atomic(value)
 
 
 def changes_arguments(value: Any) -> bool:
-    """Whether ``value`` is a function that changes what it is handed: ``list.append``, or what is
-    bound to that, and such as ``heapq.heappush``."""
+    """Return whether ``value`` is a function that mutates its arguments.
+
+    Examples are ``list.append``, a partial of it, and ``heapq.heappush``.
+    """
     kind = type(value)
     if kind is functools.partial:
         return changes_arguments(value.func)
@@ -508,7 +515,10 @@ def _native_of(kind: type) -> Native | None:
 
 
 def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
-    """Whether an instance of a library does not pickle ``part``: a cache, a counter, a renderer."""
+    """Return whether a library object leaves its attribute ``part`` out of its pickled state.
+
+    Such parts are caches, counters, renderers.
+    """
     if not kind.is_of_library or not type(value).__dictoffset__:
         return False
     if all(each is not part for each in classes.attributes_of(value).values()):
@@ -518,7 +528,10 @@ def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Whether an instance of ``kind`` takes no more memory than one of its base and its slots."""
+    """Return whether instances of ``kind`` add only slots to the memory layout of its base.
+
+    If so, the class is defined in Python, and C code of its own can't hide any content.
+    """
     flags, base = type.__dict__["__flags__"].__get__(kind), kind.__base__
     if base is None or not flags & _HEAP:
         return False
@@ -531,32 +544,32 @@ def _is_of_python(kind: type) -> bool:
 
 
 def _slots_of(kind: type) -> list[Any]:
-    """The descriptors of the slots that a class adds."""
+    """Return the descriptors of the slots that a class adds."""
     own = vars(kind)
     named = own.values() if "__slots__" in own else ()
     return [each for each in named if type(each) is types.MemberDescriptorType]
 
 
 def _caches(kind: type) -> frozenset[str]:
-    """The attributes in which objects of libraries keep what they can work out again."""
+    """Return the attributes in which objects of libraries cache what they can compute again."""
     members = [member for each in kind.__mro__ for member in vars(each).items()]
     names = {name for name, made in members if type(made) is functools.cached_property}
     return frozenset(names | {"_cache"} if classes.package_of(kind) in _CACHING else names)
 
 
-# Copies of objects, within a room for a cell and one for all of a run
+# Copies of objects, within a budget per cell and one per run
 
-# What copies may take up in memory for all of a run and for one cell, and what looking for them
-# may take for one: about 50 ms.
+# The memory budgets of copies, per run and per cell, and the effort budget of making them, per
+# cell: about 50 ms.
 ROOM_BYTES = 128 * 2**20
 CELL_BYTES = 64 * 2**20
 CELL_EFFORT = 1_200_000
-# A copy costs about as much as looking at so many numbers.
+# A copy costs about as much as visiting this many numbers.
 _COPY_EFFORT = 130
 
 
 class Kept(Enum):
-    """What came of an attempt to copy."""
+    """The outcome of an attempt to copy an object."""
 
     YES = "copied"
     NO_ROOM = "too big to copy"
@@ -566,20 +579,20 @@ class Kept(Enum):
 
 @dataclass
 class Room:
-    """What is left for copies: bytes for all of them, bytes and effort for those of one cell."""
+    """The remaining budget for copies: bytes in all, bytes and effort for the current cell."""
 
     bytes: int = ROOM_BYTES
     effort: int = CELL_EFFORT
     cell_bytes: int = CELL_BYTES
 
     def begin_cell(self) -> None:
-        """Another cell is about to run."""
+        """Reset the budget per cell before another cell runs."""
         self.effort, self.cell_bytes = CELL_EFFORT, CELL_BYTES
 
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """An object, and what it held. ``held`` is shallow: what lies in it has copies of its own."""
+    """An object and a shallow copy of its content; the objects in it have copies of their own."""
 
     kind: Kind
     value: Any
@@ -592,24 +605,24 @@ class Copy:
 
     @classmethod
     def of(cls, value: Any, kind: Kind) -> "Copy":
-        """A copy of what ``value`` holds now."""
+        """Copy the current content of ``value``."""
         return cls(kind, value, kind.copy(value), kind.size(value))
 
     @property
     def parts(self) -> Collection[Any]:
-        """What lies in what it held, without the keys of mappings."""
+        """The objects in the copied content, without the keys of mappings."""
         return self.kind.parts(self.held)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the object holds something else by now; so does one that cannot be asked."""
+        """Whether the object's content has changed; true if the comparison fails."""
         try:
             return not self.kind.is_same(self.value, self.held)
         except Exception:  # boundary: user object - its comparison may do anything
             return True
 
     def set_back(self) -> bool:
-        """Have the object hold what it held; whether that could be."""
+        """Restore the object's content in place, and return whether that worked."""
         try:
             self.kind.set_back(self.value, self.held)
         except Exception:  # boundary: user object - its methods may do anything
@@ -619,28 +632,33 @@ class Copy:
 
 @dataclass
 class Copies:
-    """Copies of objects by identity, each of the first content that was seen; ``lost`` are objects
-    that may have changed without a copy, by id."""
+    """Copies of objects by id, each with the content first seen.
+
+    ``lost`` holds the objects that may have changed without a copy, by id.
+    """
 
     by_id: dict[int, Copy] = field(default_factory=dict)
     lost: dict[int, Any] = field(default_factory=dict)
 
     def with_later(self, later: "Copies") -> "Copies":
-        """These and those taken later: what was first copied then had not been touched before.
-        They come first: of arrays that share memory the earlier copy has the last word."""
+        """Merge with copies made later; an object copied only then was unchanged until then.
+
+        Later copies come first in the result, so that they are restored first: if arrays share
+        memory, the earlier copy has the last word.
+        """
         lost = {key: each for key, each in later.lost.items() if key not in self.by_id}
         new = {key: each for key, each in later.by_id.items() if key not in self.by_id}
         return Copies({**new, **self.by_id}, {**lost, **self.lost})
 
     def only(self, keys: Collection[int]) -> "Copies":
-        """Those of some objects."""
+        """Return the copies of some objects, by their ids."""
         made = {key: each for key, each in self.by_id.items() if key in keys}
         return Copies(made, {key: each for key, each in self.lost.items() if key in keys})
 
     def keep(self, value: Any, room: Room) -> Kept:
-        """Copy ``value`` and all that it holds, or nothing.
+        """Copy ``value`` and all objects it holds, or nothing.
 
-        What has been copied before stays as it is.
+        Existing copies are left as they are.
         """
         made: dict[int, Copy] = {}
         try:
@@ -683,7 +701,7 @@ class Copies:
         return Kept.YES
 
     def reachable(self, values: Iterable[Any]) -> set[int]:
-        """The ids of what was copied of ``values`` and of all that they held."""
+        """Return the ids of the copied objects among ``values`` and all that they held."""
         pending, found = list(values), set[int]()
         while pending:
             each = pending.pop()
@@ -695,12 +713,12 @@ class Copies:
         return found
 
     def changed(self) -> dict[int, Copy]:
-        """Those whose objects hold something else by now."""
+        """Return the copies whose objects have changed since, by id."""
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
-    """Whether the class of one of those that hold ``part`` does not pickle what leads to it."""
+    """Return whether a holder of ``part`` leaves the path to it out of its pickled state."""
     while (holder := holders[id(part)]) is not None:
         if leaves_out(holder.kind, holder.value, part):
             return True
@@ -714,7 +732,7 @@ COMMON_IDS = frozenset(map(id, COMMON))
 
 
 def bytes_of(value: Any) -> int:
-    """About how much memory ``value`` itself takes; no code of its own is asked."""
+    """Return about how many bytes ``value`` itself takes, without running its code."""
     if classes.is_frame(type(value)):
         return frame_bytes(value)
     if type(value) in classes.ATOMS:

@@ -1,7 +1,7 @@
-"""What a change did to the variables, in lines for people: names, and for tables what differs.
+"""The diff of a change to the variables, as lines for people: per name, and per table its cells.
 
-Bounded in time and size, and no code of a person's is run: what could only be compared that way is
-not, and that is said.
+It is bounded in time and size and runs no user code. Values that can't be compared within these
+rules aren't, and the lines say so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
 from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
-# Of one pair of tables: labels, and cells beside labels that are the same.
+# Limits for one pair of tables: row or column labels, and cells with the same labels.
 MOST_LABELS = 500_000
 MOST_CELLS = 20_000_000
 _MOST_NAMES = 40
@@ -29,8 +29,11 @@ _name_of = type.__dict__["__name__"].__get__
 
 @dataclass(frozen=True)
 class BindingDifference:
-    """What became of one name. The first of ``lines`` tells of the name, the others of what is
-    inside; ``+`` is new, ``-`` gone, ``~`` changed, ``?`` perhaps changed."""
+    """The difference in one name or file.
+
+    The first of ``lines`` is about the name, the others about the content. ``+`` means new, ``-``
+    gone, ``~`` changed, ``?`` perhaps changed.
+    """
 
     name: str
     lines: tuple[str, ...]
@@ -38,7 +41,7 @@ class BindingDifference:
 
 @dataclass(frozen=True)
 class Diff:
-    """What became of the variables and files, by name."""
+    """The differences in variables and files, by name."""
 
     bindings: tuple[BindingDifference, ...] = ()
 
@@ -46,7 +49,7 @@ class Diff:
         return bool(self.bindings)
 
     def lines(self) -> list[str]:
-        """All of it; of very many names the first."""
+        """Return all lines, or those of the first names if there are very many."""
         if not self:
             return ["Nothing that it did to the variables is left to tell."]
         lines = [line for each in self.bindings[:_MOST_NAMES] for line in each.lines]
@@ -55,8 +58,12 @@ class Diff:
 
 
 def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Diff:
-    """What ``changes``, oldest first, did together, and what became of ``files``; private names
-    are left out."""
+    """Return the combined diff of ``changes``, without private names, and of ``files``.
+
+    Args:
+        changes: the changes, oldest first.
+        files: the state of the replaced files before.
+    """
     before, after = dict[str, Any](), dict[str, Any]()
     held, images = dict[int, Copy](), dict[int, Copy]()
     touched, uncertain = set[str](), set[str]()
@@ -94,12 +101,14 @@ def _of_file(state: FileState) -> BindingDifference:
 def lines_of(
     name: str, values: tuple[Any, Any], before: Mapping[int, Copy], after: Mapping[int, Copy]
 ) -> tuple[str, ...]:
-    """The lines of a name that was bound to the first of ``values`` and is to the other, which was
-    changed if it is the same; either may be ``ABSENT`` or ``GONE``.
+    """Return the diff lines of one name.
 
     Args:
-        before: what objects held before, by id.
-        after: what they held after.
+        name: the name.
+        values: its values before and after, each perhaps ``ABSENT`` or ``GONE``; if both are the
+            same object, it was mutated in place.
+        before: copies of the objects' content before, by id.
+        after: copies of their content after, by id.
     """
     one, other = values
     held, then = _held(one, before), _held(other, after)
@@ -118,7 +127,7 @@ def lines_of(
 
 
 def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
-    """What ``value`` held; ``None`` where nobody can say."""
+    """Return the content that ``value`` had, ``None`` if unknown."""
     kind, copy = kind_of(value), copies.get(id(value))
     if kind is None or classes.is_atomic(value):
         return None
@@ -133,14 +142,14 @@ def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
 
 
 def _table(held: Any) -> Any:
-    """A table or a column as a frame of pandas."""
+    """Convert a polars frame or a pandas series to a pandas frame; return others as they are."""
     if type(held) in classes.loaded("polars", "DataFrame"):
         return held.to_pandas(use_pyarrow_extension_array=True)
     return held.to_frame() if type(held) in classes.loaded("pandas", "Series") else held
 
 
 def _table_lines(one: Any, other: Any) -> Iterator[str]:
-    """What differs in the columns, types and cells of two frames."""
+    """Yield the differences in columns, types and cells of two frames."""
     if not (classes.is_frame(type(one)) and classes.is_frame(type(other))):
         return
     if not all(_is_plain(each.columns) and each.columns.is_unique for each in (one, other)):
@@ -169,7 +178,7 @@ def _table_lines(one: Any, other: Any) -> Iterator[str]:
 
 
 def _cell_lines(columns: Iterable[tuple[Any, Any, Any]]) -> Iterator[str]:
-    """How many cells differ in columns with the same rows: their labels, before and after."""
+    """Yield how many cells differ, given label, old and new column, all with the same rows."""
     found, objects = 0, list[Any]()
     for label, was, now in columns:
         if object in (was.dtype, now.dtype):
@@ -184,7 +193,7 @@ def _cell_lines(columns: Iterable[tuple[Any, Any, Any]]) -> Iterator[str]:
 
 
 def _is_plain(index: Any) -> bool:
-    """Whether comparing the labels of ``index`` runs no code of a person's, nor too long."""
+    """Return whether the labels of ``index`` can be compared quickly and without user code."""
     if hasattr(index, "levels"):
         return all(map(_is_plain, index.levels))
     return len(index) <= MOST_LABELS and (
@@ -192,11 +201,11 @@ def _is_plain(index: Any) -> bool:
     )
 
 
-# Single values in words
+# Rendering single values
 
 
 def _words(value: Any, held: Any) -> str:
-    """``value`` in words, as it was when it held ``held``."""
+    """Render ``value`` as it was when it had the content ``held``."""
     if value is ABSENT or value is GONE:
         return "no longer there"
     is_alike = type(held) is type(value) or classes.is_frame(type(held))
@@ -204,7 +213,7 @@ def _words(value: Any, held: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """``value`` in at most sixty characters."""
+    """Render ``value`` in at most sixty characters, without running user code."""
     try:
         told = _told(value, type(value))
     except Exception:  # boundary: user object - what it answers may be anything

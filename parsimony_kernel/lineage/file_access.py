@@ -1,6 +1,7 @@
-"""The files that Python opens for reading while a cell runs, by its audit events.
+"""The files that Python opens for reading while a cell runs, from its audit events.
 
-What a library reads with its own code, as pyarrow and DuckDB do, raises no event and is not seen.
+Libraries that read with native code, such as pyarrow and DuckDB, raise no events, so their reads
+aren't seen.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.classes import FACTS
 
-# More files than this are not told; a cell that opens a whole tree is told by what comes first.
+# The most files recorded per cell; of a whole folder tree, only the first ones are.
 MOST_FILES = 1_000
 _ELSEWHERE = tuple(
     f"{os.path.realpath(each)}{os.sep}"
@@ -34,21 +35,20 @@ _SUFFIXES, _FOLDERS = (tuple(FACTS["files"][each].split()) for each in ("suffixe
 _WRITES = os.O_WRONLY | os.O_TRUNC
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-# What code of this process has written: absolute paths, the links of their folders followed.
+# Files written by this process: absolute paths, with symbolic links in their folders resolved.
 WRITTEN: dict[str, None] = {}
 _MOST_WRITTEN = 10_000
 
 
 @dataclass(frozen=True)
 class SourceState:
-    """What a source was when a cell that read it had ended: its size in bytes and the time of its
-    last change.
+    """The state of a source at the end of a cell that read it: size in bytes, and mtime.
 
-    Without them it was no file, or is known to have changed since. What changes a file while the
-    cell runs, or keeps its size and that time, is not seen by it.
+    Without these, it was no file, or is known to have changed since. A change during the cell's
+    run goes unnoticed, and so does one that keeps the size and the mtime.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # where it is read again
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # for loading it back
 
     path: str
     size_bytes: int | None = None
@@ -57,13 +57,15 @@ class SourceState:
 
 @dataclass
 class Watch:
-    """What was opened for reading meanwhile: absolute paths, in the order of the first time. What
-    is written is kept for the process."""
+    """The files opened for reading while it listens: absolute paths, ordered by first read.
+
+    Files that are written are recorded for the whole process, in ``WRITTEN``.
+    """
 
     read: dict[str, None] = field(default_factory=dict)
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what an audit event says of a file that is opened for reading."""
+        """Record the file of an audit event, if it is opened for reading or writing."""
         if event != "open" and event != "sqlite3.connect":
             return
         try:
@@ -93,7 +95,7 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
     absolute = Path.cwd() / path
     if not {*_FOLDERS}.isdisjoint(absolute.parts) or not absolute.is_file():
         return None
-    # Of what is kept of the notebook only published tables are data.
+    # In the artifact folder, only published tables are data.
     if ARTIFACT_FOLDER in absolute.parts and absolute.suffix != ".parquet":
         return None
     return None if os.path.realpath(absolute).startswith(_ELSEWHERE) else str(absolute)
@@ -102,11 +104,12 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
 def sources_in(
     literals: Iterable[str], cwd: Path, folders: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The literals that are addresses, files, or patterns such as ``sales/*.parquet`` that files
-    match; what lies below ``cwd`` relative to it.
+    """Return the literals that are URLs, files, or glob patterns such as ``sales/*.parquet``.
 
     Args:
-        folders: literals that may be the folder of a table in many files, too.
+        literals: the strings to check.
+        cwd: the folder that paths are relative to; results below it are relative too.
+        folders: further strings that may also be the folder of a table in many files.
     """
     found: dict[str, None] = {}
     for text in (*literals, *folders):
@@ -129,7 +132,7 @@ def sources_in(
 
 
 def source_state(source: str, folder: Path) -> SourceState:
-    """What the file ``source``, relative to ``folder``, is now."""
+    """Return the current state of the file ``source``, relative to ``folder``."""
     try:
         found = (folder / source).stat()
     except (OSError, ValueError):
@@ -140,8 +143,11 @@ def source_state(source: str, folder: Path) -> SourceState:
 
 
 def _has_files(pattern: Path) -> bool:
-    """Whether files match a pattern, or may where it is for several folders: these are not looked
-    into. One of any suffix is not taken for a pattern."""
+    """Return whether files match a glob pattern.
+
+    A pattern for several folders counts as matching if its fixed folder exists, without a search.
+    Text with no fixed suffix is no pattern.
+    """
     if "*" not in str(pattern) or not pattern.suffix or "*" in pattern.suffix:
         return False
     named = list(takewhile(lambda part: "*" not in part, pattern.parts))

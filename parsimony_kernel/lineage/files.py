@@ -1,4 +1,4 @@
-"""What files of the workspace held before code of a turn wrote to them, so that they come back."""
+"""Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
 import hashlib
 import uuid
@@ -9,14 +9,20 @@ from pathlib import Path
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 
-# As much is kept of the files of one turn.
+# The budget for the copies of one turn, in bytes.
 ROOM_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class FileState:
-    """What a file held: ``copy`` has its bytes; without one there was none. ``then`` is the hash
-    of what the turn left there, empty for nothing."""
+    """The state of a file before a turn, or a step, wrote to it.
+
+    Args:
+        path: the file.
+        copy: the file with its old content, ``None`` if it didn't exist.
+        size: the old size in bytes.
+        then: the SHA-256 of the content that the turn left there, empty if it left no file.
+    """
 
     path: Path
     copy: Path | None
@@ -25,15 +31,16 @@ class FileState:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file is another than the turn has left."""
+        """Whether the file has changed since the turn."""
         return _sha(self.path) != self.then
 
 
 class Files:
-    """The copies of one turn.
+    """The file copies of one turn.
 
     Args:
-        made: the paths that the turn itself has made, which undo leaves as they are.
+        workspace: the folder of the workspace.
+        made: paths that the turn itself created, which undo leaves alone.
     """
 
     def __init__(self, workspace: Path, made: Set[str] = frozenset()) -> None:
@@ -41,18 +48,20 @@ class Files:
         self._workspace = workspace
         self._folder = workspace / ARTIFACT_FOLDER / "replaced"
         self._kept: list[FileState] = []
-        # Those of the step that runs now.
+        # The paths copied in the current step.
         self._seen: set[Path] = set()
 
     def begin(self) -> int:
-        """A step begins; the number to put its files back by."""
+        """Begin a step, and return the number by which ``put_back`` restores its files."""
         self._seen.clear()
         return len(self._kept)
 
     def keep(self, name: str) -> bool:
-        """Keep what the file holds, before it is written to for the first time in this step.
+        """Copy a file before its first write in this step.
 
-        Whether there is room for it; what is no file, or cannot be read, needs none.
+        Returns:
+            False if the budget is exhausted. A path that is no file, or can't be read, needs no
+            copy.
         """
         path = Path(name)
         if path in self._seen or not path.is_file():
@@ -68,20 +77,20 @@ class Files:
         return True
 
     def put_back(self, since: int) -> tuple[str, ...]:
-        """Give the files what they held at ``begin``; those that were another, sorted."""
+        """Restore the files to their content at ``begin``; return those that differed, sorted."""
         return self.give_back(self.since(since))
 
     def since(self, number: int) -> tuple[FileState, ...]:
-        """What files held at ``begin``, of those that were written to since."""
+        """Return the state at ``begin`` of the files written to since then."""
         return tuple({each.path: each for each in reversed(self._kept[number:])}.values())
 
     def give_back(self, states: Iterable[FileState]) -> tuple[str, ...]:
-        """Give files what they held; those that were another, sorted."""
+        """Restore files to ``states``; return the names of those that differed, sorted."""
         changed = [each for each in states if _put_back(each)]
         return tuple(sorted(name_of(each, self._workspace) for each in changed))
 
     def close(self) -> tuple[FileState, ...]:
-        """What was there before the turn, with what it has left; empties this."""
+        """Return the files that the turn changed, with hashes of the new content, and reset."""
         kept = (each for each in reversed(self._kept) if str(each.path) not in self._made)
         first = {each.path: each for each in kept}
         self._kept, self._seen = [], set()
@@ -90,16 +99,17 @@ class Files:
 
 
 def name_of(state: FileState, workspace: Path) -> str:
-    """The file as a person knows it."""
+    """Return the path of a file for people: relative to the workspace if inside."""
     inside = state.path.is_relative_to(workspace)
     return str(state.path.relative_to(workspace) if inside else state.path)
 
 
 def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState]]:
-    """Put files back that are as the turn has left them.
+    """Restore the files that haven't changed since the turn.
 
     Returns:
-        What does that again the other way round, and what was left since it is another by now.
+        The states that redo this, and the states of the files left alone because they changed
+        since.
     """
     inverse, left = [], []
     for state in states:
@@ -124,7 +134,7 @@ def _state(path: Path, folder: Path) -> FileState:
 
 
 def _put_back(state: FileState) -> bool:
-    """Whether the file held something else."""
+    """Restore a file, and return whether its content differed."""
     if state.copy is None:
         there = state.path.is_file()
         if there:

@@ -1,7 +1,7 @@
-"""Cheap fingerprints of values, to see whether a cell changed them in place.
+"""Cheap fingerprints of values, to detect whether a cell mutated them in place.
 
-Small values are looked at whole, large ones at 256 points; the cost has a bound that does not
-depend on the size. No code of a person's runs: nothing is asked for its repr, equality or hash.
+Small values are read completely, large ones are sampled at 256 points; the cost is bounded
+whatever the size. No user code runs: no repr, equality or hash is called.
 """
 
 import enum
@@ -28,7 +28,7 @@ from parsimony_kernel.lineage.classes import (
 from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, kind_of
 from parsimony_kernel.lineage.object_graph import around
 
-# Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
+# The budget in steps for one value, and for all values of one cell; a step is under 2 µs.
 MOST_STEPS = 250
 MOST_STEPS_OF_A_CELL = 300
 _POINTS = 256
@@ -37,20 +37,20 @@ _MOST_ITEMS = 256
 _MOST_WHOLE = 8 * _MOST_ITEMS
 _DEEPEST = 4
 _MOST_BLOCKS = 32
-# Other classes of classes may have a hash or attributes of a person's making.
+# Other metaclasses may define a hash or attributes with user code.
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
 
 
 class Fingerprint:
-    """What was seen of a value within so many steps.
+    """The fingerprint of a value, taken within a budget of steps.
 
-    ``is_whole`` says that it was all there is to see, ``taken`` how many steps it took.
+    ``is_whole`` is true if it covers the whole value; ``taken`` is the number of steps used.
     """
 
     def __init__(self, value: Any, steps: int = MOST_STEPS) -> None:
         self._steps = self._left = steps
         self.seen: list[Any] = []
-        # Constants are kept alive, so that no other gets their ids.
+        # Constants are kept alive, so that their ids aren't reused.
         self._alive: list[Any] = []
         self.is_whole = True
         try:
@@ -60,11 +60,11 @@ class Fingerprint:
         self.taken = steps - self._left
 
     def differs_from(self, value: Any) -> bool:
-        """Whether ``value`` looks otherwise."""
+        """Return whether the fingerprint of ``value`` differs from this one."""
         return Fingerprint(value, self._steps).seen != self.seen
 
     def _look(self, value: Any) -> None:
-        """Look at ``value`` and at what it holds, the nearest first."""
+        """Record ``value`` and the objects it holds, breadth first."""
         level, known = self._hold([value]), {id(value)}
         for _ in range(_DEEPEST):
             deeper: list[Any] = []
@@ -80,7 +80,7 @@ class Fingerprint:
         self.is_whole = self.is_whole and not level
 
     def _hold(self, parts: Collection[Any]) -> list[Any]:
-        """Note the identity of ``parts``; those of them that may change."""
+        """Record the identities of ``parts``, and return those that are mutable."""
         self._left -= len(parts) // 40
         self.seen.append([*map(id, parts)])
         if ATOM_IDS.issuperset(map(id, map(type, parts))):
@@ -90,7 +90,7 @@ class Fingerprint:
         return [each for each in parts if id(type(each)) in COMMON_IDS or not is_atomic(each)]
 
     def _inside(self, value: Any) -> Collection[Any]:
-        """What ``value`` holds; what it is beside that is noted."""
+        """Return the objects that ``value`` holds, and record its other content."""
         kind = type(value)
         if id(kind) in COMMON_IDS:
             return self._items(value)
@@ -99,11 +99,11 @@ class Fingerprint:
         if is_frame(kind):
             return self._frame(value)
         if module_of(kind).startswith("pandas.core.indexes."):
-            return ()  # which is constant
+            return ()  # an index is immutable
         if any(kind is each for each in loaded("polars", "DataFrame", "Series")):
             return self._polars(value.to_frame() if hasattr(value, "to_frame") else value)
         if kind is FunctionType:
-            self._hold(around(value))  # the variables around it, but not what is in these
+            self._hold(around(value))  # closure variables, not what their values hold
             kept = (value.__defaults__, value.__kwdefaults__, value.__dict__)
             return [each for each in kept if each]
         known = kind_of(value) if type(kind) in _METACLASSES else None
@@ -118,12 +118,12 @@ class Fingerprint:
         if isinstance(items, bytearray | array):
             self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
             self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
-        # The names in a class are no content of it: copying an instance adds one of its own.
+        # A class's member names don't count: copying an instance adds one to its class.
         keys = items if isinstance(items, dict) and known.base is not type else ()
         return [*known.parts(held), *keys]
 
     def _items(self, value: Any) -> Collection[Any]:
-        """All items, or some of very many."""
+        """Return all items, or a sample if there are very many."""
         size = len(value)
         if size <= _MOST_WHOLE:
             return [*value, *value.values()] if type(value) is dict else [*value]
@@ -135,7 +135,7 @@ class Fingerprint:
         return [each for way in ways for each in islice(way, _MOST_ITEMS)]
 
     def _opaque(self, value: Any, kind: type) -> Collection[Any]:
-        """What C code keeps is not seen, but for how far an iterator has come."""
+        """Record an iterator's progress, and return the referents of a value that C code hides."""
         self.is_whole = False
         if kind is GeneratorType:
             self.seen.append(value.gi_frame.f_lasti if value.gi_frame is not None else None)
@@ -165,7 +165,10 @@ class Fingerprint:
         return ()
 
     def _polars(self, frame: Any) -> Collection[Any]:
-        """By hashes of some rows: its text follows ``polars.Config`` and asks what it holds."""
+        """Record a polars frame by hashes of some rows.
+
+        Its repr would depend on ``polars.Config`` and call the repr of objects in it.
+        """
         self._left -= 40
         step = frame.height * frame.width // 2_000 + 1
         can_be_seen = frame.width < 200 and "Object" not in "".join(map(str, frame.dtypes))
@@ -183,7 +186,7 @@ class Fingerprint:
             self.is_whole = False
             blocks = blocks[:: len(blocks) // _MOST_BLOCKS + 1]
         for axis in manager.axes:
-            # Its labels cannot change; its names can.
+            # An index's labels are immutable; its names aren't.
             self._left -= 4
             parts += getattr(axis, "_names", None) or [getattr(axis, "_name", None)]
             self.seen.append(id(axis))
@@ -200,7 +203,7 @@ class Fingerprint:
                     parts += self._array(each, points)
                 else:
                     self.seen.append(id(each))
-                    self._alive.append(each)  # which cannot be changed, and shares its memory
+                    self._alive.append(each)  # immutable, and shares its memory
         own = object.__getattribute__(value, "__dict__")
         named = {name: each for name, each in own.items() if name == "_name" or name[0] != "_"}
         return [*parts, *named.values(), *(own.get("_attrs") or {}).values()]

@@ -1,7 +1,7 @@
-"""The origin of every variable, by name, and how what a cell did is put on record.
+"""The provenance ledger: the origin of every variable, and the record of every cell run.
 
-One ledger per namespace. It stores values, never the objects themselves; its cost per cell does
-not depend on the size of the data, and is the same for the user's cells and the agent's.
+There is one ledger per namespace. It stores facts, never the objects themselves. Its cost per cell
+doesn't depend on the size of the data, and is the same for the user's cells and the agent's.
 """
 
 import hashlib
@@ -26,19 +26,19 @@ class _Fact(BaseModel):
 
 
 class InputRef(_Fact):
-    """A variable that was read, at the version it had then."""
+    """A variable used as input, at the version it had then."""
 
     name: str
     version: int
 
 
 class _Ran(_Fact):
-    """Which code ran, for whom and when.
+    """The code that ran, on whose behalf and when.
 
     Args:
-        sources: the files, folders and addresses that the code read, relative to the working
-            folder where they lie below it.
-        source_states: what the files among them were when the code had ended.
+        sources: the files, folders and addresses that the code read; paths below the working
+            folder are relative to it.
+        source_states: the state of these files after the code ended.
     """
 
     actor: Literal["user", "agent"]
@@ -53,11 +53,11 @@ class _Ran(_Fact):
 
 
 class VariableOrigin(_Ran):
-    """Which code made a variable, from what.
+    """The provenance of a variable: the code that made it, and its inputs.
 
     Args:
-        version: counts the bindings of the name from 1.
-        cell_run: the number of the run of a cell that did it, 0 where none was recorded.
+        version: counts the bindings of the name, from 1.
+        cell_run: the number of the cell run that made it, 0 if none was recorded.
     """
 
     name: str
@@ -70,13 +70,13 @@ class CellRun(_Ran):
     """One run of one cell.
 
     Args:
-        number: counts the runs of the namespace from 1, in the order in which they ended.
-        reads: what it read, at the versions that stood when it began; 0 for a name that nobody is
-            known to have bound.
-        made: what it bound or changed, at the versions that this gave.
-        deleted: the names that it unbound.
-        failed: it went no further than the statement at the line ``stopped_at`` of its code, which
-            is 0 where that is not known.
+        number: counts the runs in the namespace, from 1, in the order in which they ended.
+        reads: the variables that it read, at their versions when it began; version 0 means that
+            the origin is unknown.
+        made: the variables that it bound or mutated, at their new versions.
+        deleted: the names that it deleted.
+        failed: whether it ended with an error.
+        stopped_at: the line of the code at which it failed, 0 if unknown.
     """
 
     number: int
@@ -88,13 +88,13 @@ class CellRun(_Ran):
 
 
 class Moment(NamedTuple):
-    """A state of a namespace: how many runs of cells, and how many returns, came before it."""
+    """A state of a namespace: the number of cell runs, and of undos, before it."""
 
     runs: int = 0
     returns: int = 0
 
 
-# By name, the runs of cells whose work on it was taken back.
+# By name, the cell runs whose work on it was undone.
 TakenBack = Mapping[str, Set[int]]
 
 
@@ -103,45 +103,49 @@ def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
 
 
 class OriginLedger:
-    """The current origin per name, and the earlier ones for walking back.
+    """The current origin of each name, and the earlier ones.
 
-    A version is given once: after going back to an older one, the next binding gets a new number.
+    A version number is used once: after an undo, the next binding gets a new one.
     """
 
     def __init__(self) -> None:
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
-        # Before anything was put back, and after each time; and as each run ended.
+        # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
-        # Where a name does not stand at its newest version.
+        # The versions of the names that are not at their newest one.
         self._gone_back: dict[str, int] = {}
 
     def get(self, name: str) -> VariableOrigin | None:
-        """The origin of what ``name`` is now, or ``None`` when nothing is known."""
+        """Return the origin of the current value of ``name``, or ``None`` if unknown."""
         if name in self._gone_back:
             return self.at_version(InputRef(name=name, version=self._gone_back[name]))
         history = self._origins.get(name)
         return history[-1] if history else None
 
     def at_version(self, ref: InputRef) -> VariableOrigin | None:
-        """The origin that ``ref`` names."""
+        """Return the origin of the variable and version in ``ref``, or ``None`` if unknown."""
         history = self._origins.get(ref.name, ())
-        # They count from 1 without a gap, see ``stamp``.
+        # Versions count from 1 without gaps, see ``stamp``.
         return history[ref.version - 1] if 0 < ref.version <= len(history) else None
 
     def version(self, name: str) -> int:
-        """Which binding of ``name`` is the current one; 0 when it was never seen."""
+        """Return the current version of ``name``, 0 if its origin is unknown."""
         current = self.get(name)
         return current.version if current else 0
 
     def next_version(self, name: str) -> int:
-        """The version of the next binding of ``name``."""
+        """Return the version that the next binding of ``name`` gets."""
         history = self._origins.get(name)
         return history[-1].version + 1 if history else 1
 
     def stamp(self, origin: VariableOrigin) -> None:
-        """Record a new binding. Its version must be the next one."""
+        """Record a new binding.
+
+        Raises:
+            ValueError: its version is not the next one.
+        """
         expected = self.next_version(origin.name)
         if origin.version != expected:
             raise ValueError(
@@ -152,55 +156,62 @@ class OriginLedger:
         self._gone_back.pop(origin.name, None)
 
     def record(self, cell: CellRun) -> None:
-        """Record a run of a cell, after the stamps of what it made. Its number is the next."""
+        """Record a cell run, after the stamps of the variables that it made.
+
+        Raises:
+            ValueError: its number is not the next one.
+        """
         if cell.number != self.next_cell_run():
             raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
 
     def next_cell_run(self) -> int:
-        """The number of the next run of a cell."""
+        """Return the number of the next cell run."""
         return len(self._cells) + 1
 
     def cell_runs(self) -> tuple[CellRun, ...]:
-        """Every run that was recorded, oldest first."""
+        """Return all recorded runs, oldest first."""
         return tuple(self._cells)
 
     def versions(self) -> dict[str, int]:
-        """The current version of every name that is known."""
+        """Return the current version of every known name."""
         return {name: self.version(name) for name in self._origins}
 
     def go_back(self, name: str, version: int) -> None:
-        """``name`` is again what it was at ``version``; at 0, something of unknown origin."""
+        """Set the current version of ``name`` to an earlier one; 0 means of unknown origin."""
         if name in self._origins:
             self._gone_back[name] = version
 
     def now(self) -> Moment:
-        """The state that the namespace is in."""
+        """Return the current state of the namespace."""
         return Moment(len(self._cells), len(self._taken_back) - 1)
 
     def put_back(self, names: Iterable[str], to: Moment) -> None:
-        """``names``, with all that they hold, are again what they were at ``to``."""
+        """Record that an undo restored ``names``, with all they hold, to their state at ``to``."""
         then, since = self._taken_back[to.returns], range(to.runs + 1, len(self._cells) + 1)
         put = {name: {*then.get(name, ()), *since} for name in names}
         self._taken_back.append({**self._taken_back[-1], **put})
 
     def taken_back(self, number: int | None = None) -> TakenBack:
-        """What is taken back now, or was when the run ``number`` ended."""
+        """Return the runs that are undone now, or that were when the run ``number`` ended."""
         return self._taken_back[-1] if number is None else self._began[number - 1]
 
     def drop(self, name: str) -> None:
-        """``name`` is bound no more. Its versions go on counting when it is bound again."""
+        """Record that ``name`` was deleted. If it is bound again, its versions go on counting."""
         self.go_back(name, 0)
 
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
-        """What went into ``name``, all the way, and is now something else or gone.
+        """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
 
-        Each at the version that went in, sorted. What a run changed together with the variable
-        that it made went into it as the run left it.
+        An input that a run changed while it made the variable is not stale: the variable counts
+        as made from the input as the run left it.
 
         Args:
-            chain: the ``ancestry`` of ``name``, where the caller has it.
+            chain: the ``ancestry`` of ``name``, if the caller has it.
+
+        Returns:
+            The inputs at the versions that were used, sorted.
         """
         chain = chain or list(self.ancestry(name))
         runs = {origin.cell_run for origin in chain}
@@ -225,11 +236,11 @@ class OriginLedger:
         )
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
-        """``name``'s origin and those of all that went into it, each once, newest first."""
+        """Yield the origin of ``name`` and of all its inputs, each once, the nearest first."""
         current = self.get(name)
         found = [current] if current else []
         seen = {(each.name, each.version) for each in found}
-        for origin in found:  # which grows
+        for origin in found:  # the list grows during the loop
             yield origin
             for ref in origin.inputs:
                 if (key := (ref.name, ref.version)) not in seen:
@@ -245,11 +256,11 @@ class OriginLedger:
         self._gone_back.clear()
 
 
-# Putting a cell on record
+# Recording a cell run
 
 
 class Producer(Protocol):
-    """On whose behalf a cell ran. ``execution.run_scope.RunScope`` is one."""
+    """The party on whose behalf a cell ran, such as ``execution.run_scope.RunScope``."""
 
     @property
     def actor(self) -> Literal["user", "agent"]: ...
@@ -271,23 +282,25 @@ def stamp_effect(
     failed: bool = False,
     stopped_at: int = 0,
 ) -> None:
-    """Stamp what a cell is known to have done.
+    """Record the observed effect of a cell run: its origins, its deletions and the run itself.
 
     Args:
+        effect: what the cell did to the namespace.
         code: the cell after IPython's transforms.
+        scope: the party on whose behalf it ran.
         at: the time, in ISO 8601.
-        failed: it ended with an error.
-        stopped_at: the line of ``code`` at which, see ``Cell.left_at``.
+        failed: whether it ended with an error.
+        stopped_at: the line of ``code`` at which it failed, see ``Cell.left_at``.
     """
-    # Versions as they were when the cell began; 0 for a variable from before anybody looked.
+    # Versions as of the cell's start; 0 for a variable from before recording began.
     known = {name for name in effect.asked if ledger.version(name)}
     reads = {*effect.reads, *known}
     inputs = tuple(InputRef(name=name, version=ledger.version(name)) for name in sorted(reads))
-    # A value that equals the old one by identity is no change, but its origin is known only now.
+    # Binding the same object again is no change, but a name of unknown origin gets one here.
     bound = {name for name in effect.bound if not ledger.version(name)}
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     cell = read(code)
-    tables = filter(is_table, cell.writes | cell.mutated)  # which its queries make or change
+    tables = filter(is_table, cell.writes | cell.mutated)  # its queries make or change them
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
         for name in sorted({*effect.changed, *bound, *tables})
@@ -330,28 +343,28 @@ def _derived(
     in_place: Collection[str],
     stopped_at: int,
 ) -> dict[str, tuple[InputRef, ...]]:
-    """What went into each variable that one run of a cell made, sorted.
+    """Return the sorted inputs of each variable that a cell run made.
 
     Args:
-        before: what the cell read, through its functions too, as it stood when the cell began.
-        made: what the cell made.
-        in_place: those of ``made`` that have their object from before.
-        stopped_at: the line at which it stopped with an error, 0 where it did not.
+        before: the variables that the cell read, also through functions, as of its start.
+        made: the variables that the cell made.
+        in_place: names in ``made`` that still have the object they had before.
+        stopped_at: the line at which the cell failed, 0 if it didn't or the line is unknown.
     """
     old, new = ({ref.name: {ref} for ref in refs} for refs in (before, made))
     ran = [each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at]
     makes = [_made_by(each) for each in ran]
-    # How many statements have yet to make each name.
+    # How many of the remaining statements make each name.
     left = Counter(name for names in makes for name in names)
-    # What only the functions that ran have used; it went into all that calls made.
+    # Inputs used only inside functions: they count as inputs of every statement with a call.
     own = {name for each in ran for name in each.reads | each.mutated}
     through = {ref for ref in before if ref.name not in own}
-    # What went into the names so far, and what functions and classes among them use.
+    # The inputs of each name so far, and the names that functions and classes use.
     inputs: dict[str, set[InputRef]] = {}
     uses: dict[str, Set[str]] = {}
 
     def given_by(names: Iterable[str]) -> set[InputRef]:
-        """What reading ``names`` gives to who reads them."""
+        """Return the inputs that a statement gets by reading ``names``."""
         found, pending, seen = set[InputRef](), list(names), set[str]()
         while pending:
             if (name := pending.pop()) in seen:
@@ -366,7 +379,7 @@ def _derived(
 
     for each, names in zip(ran, makes, strict=True):
         by_calls = through if each.calls else set[InputRef]()
-        if each.defines:  # what is used in there is looked up when it runs
+        if each.defines:  # names in its body are looked up at the call
             found = {name: {*by_calls} for name in names}
             uses |= dict.fromkeys(names, each.reads)
         else:
@@ -381,7 +394,7 @@ def _derived(
 
     def inputs_of(name: str) -> set[InputRef]:
         if name not in inputs:
-            return set[InputRef]().union(*old.values())  # no statement says it made it
+            return set[InputRef]().union(*old.values())  # no statement is known to make it
         found = (inputs[name] | given_by(uses.get(name, ()))) - new[name]
         return found | old.get(name, set()) if name in in_place else found
 
@@ -389,7 +402,7 @@ def _derived(
 
 
 def _made_by(statement: Statement) -> Set[str]:
-    """What ``statement`` makes or changes, and what a call in it may change."""
+    """Return the names that ``statement`` makes or mutates, or that a call in it may mutate."""
     made = statement.writes | statement.mutated | statement.reached
     if any(call.last not in _HARMLESS for call in statement.calls):
         return made | statement.touched

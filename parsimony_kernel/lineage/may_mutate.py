@@ -1,4 +1,4 @@
-"""Names whose objects code may change in place: by its text, and through the functions it calls."""
+"""Static analysis of which variables code may mutate, itself or through functions it calls."""
 
 import dis
 import functools
@@ -21,11 +21,11 @@ _MOST_FUNCTIONS = 200
 
 @dataclass(frozen=True)
 class Suspects:
-    """Names of a namespace.
+    """Names that a piece of code uses, by how likely it is to mutate their objects.
 
     Args:
-        likely: those whose objects the code changes, as far as can be told.
-        others: those that it only uses.
+        likely: names whose objects the code probably mutates, by static analysis.
+        others: names that it only uses.
     """
 
     likely: frozenset[str]
@@ -33,7 +33,7 @@ class Suspects:
 
 
 def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
-    """What of ``bound`` code that says ``what`` may change, by name."""
+    """Return the names in ``bound`` that the analyzed code ``what`` may mutate."""
     reach = Reach(bound, what.reads | what.may_mutate)
     used = reach.used
     if what.changes_any:
@@ -45,14 +45,14 @@ def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
 
 
 class Reach:
-    """What code comes to of a namespace.
+    """The names and notebook functions that code can reach in a namespace.
 
     Args:
         bound: the namespace.
-        names: what the code uses.
+        names: the names that the code uses.
 
-    ``used`` are these names with those that functions among them use in turn, ``functions`` these
-    functions of the notebook, and the generators that it may move on.
+    ``used`` holds these names and, transitively, those used by the functions among them.
+    ``functions`` holds these notebook functions, and generators that the code may advance.
     """
 
     def __init__(self, bound: Mapping[str, Any], names: Iterable[str] = ()) -> None:
@@ -62,8 +62,12 @@ class Reach:
         self._follow(names)
 
     def run(self, values: Iterable[Any], *, are_called: bool = True) -> None:
-        """Follow what calling ``values`` may run, or moving them on, which are generators. Of those
-        that nothing calls, ``functions`` has themselves alone."""
+        """Follow the functions that calling ``values``, or advancing generators, may run.
+
+        Args:
+            are_called: if false, nothing calls the values: ``functions`` gets only the values
+                themselves, and the names that they can reach count as used.
+        """
         for each in values:
             found = [each] if type(each) is GeneratorType else [*_functions_of(each)]
             if are_called:
@@ -87,12 +91,14 @@ class Reach:
             yield from _names_in(_code_of(each))
 
     def says(self, word: str) -> bool:
-        """Whether one of the functions uses ``word`` as a name."""
+        """Return whether one of the functions uses ``word`` as a name."""
         return any(word in _names_in(_code_of(each)) for each in self.functions)
 
     def changes(self) -> tuple[set[str], bool]:
-        """The names whose objects the functions may change, and whether one of them changes what
-        it is handed or holds."""
+        """Return the names whose objects the functions may mutate.
+
+        The second value is true if a function may mutate its arguments or closure variables.
+        """
         found = [_changed_by(_code_of(each)) for each in self.functions]
         names = {name for globals_, _ in found for name in globals_ if name in self._bound}
         return names, any(by_argument for _, by_argument in found)
@@ -105,8 +111,11 @@ def _code_of(function: Any) -> CodeType:
 
 @functools.lru_cache(maxsize=512)
 def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
-    """The global names whose objects a function changes, and whether it changes those of its
-    parameters."""
+    """Return the global names whose objects a function mutates.
+
+    The second value is true if it mutates the objects of its locals or closure variables. Without
+    source text, the bytecode decides: a store or a mutating name taints every name it uses.
+    """
     names = _names_of_body(code)
     if names is None:
         stores = any(each.opname in _STORES for each in dis.get_instructions(code))
@@ -120,7 +129,7 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
 
 
 def _names_of_body(code: CodeType) -> Names | None:
-    """What the body of a function says, where its text is at hand."""
+    """Analyze the body of a function, if its source text is available."""
     lines = linecache.cache.get(code.co_filename, ())
     if len(lines) < 3:
         return None
@@ -128,7 +137,7 @@ def _names_of_body(code: CodeType) -> Names | None:
 
 
 def _functions_of(value: Any) -> Iterator[FunctionType]:
-    """The functions of the notebook that calling ``value``, or a method of it, may run."""
+    """Yield the notebook functions that calling ``value``, or one of its methods, may run."""
     pending, seen = [value], set[int]()
     while pending and len(seen) < _MOST_FUNCTIONS:
         each = pending.pop()

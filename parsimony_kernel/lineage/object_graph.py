@@ -1,7 +1,7 @@
-"""What objects hold, and which names lead to which objects.
+"""Walk of the object graph: the objects that values hold, and the names that lead to an object.
 
-One bounded walk: a short one within the time of a user's cell, and one of half a second at most
-for an undo. No code of a person's runs.
+The walk is bounded: a short one during a user's cell, at most half a second for an undo. No user
+code runs.
 """
 
 import gc
@@ -31,42 +31,44 @@ from parsimony_kernel.lineage.classes import (
 )
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
 
-# Places in objects that are looked at in all, for an undo: about half a second. What holds many
-# comes last, so that it takes nothing from the others. Beyond that a name is not told as one that
-# holds an object; the object itself is put back all the same.
+# Slots visited per undo: about half a second. Big containers come last, so that they take no
+# budget from the others. Past the limit, a name isn't reported as a holder of an object; the
+# object itself is restored all the same.
 MOST_LOOKED_AT = 300_000
-# And for a cell, beside one for each name.
+# Slots visited per cell, plus one for each name.
 MOST_OF_A_CELL = 1_000
 _MANY = 1_000
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
-# What a cell calls, and does not look into where it only uses what there is.
+# Callables are leaves of the walk where only data matters.
 CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 
 
 def around(function: Any) -> list[Any]:
-    """What the variables around a function hold."""
+    """Return the values of a function's closure variables."""
     return [each for cell in function.__closure__ or () for each in parts_now(cell)]
 
 
 def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int, Any]:
-    """What ``values`` hold, by id, as far as there is time for in a cell.
+    """Return the objects that ``values`` hold, by id, within the budget of a cell.
 
     Args:
-        leaves: classes whose objects are not looked into.
+        leaves: classes whose objects are not walked into.
     """
     return Holding(values, most=MOST_OF_A_CELL + len(values), leaves=leaves).held()
 
 
 def holds_objects(value: Any) -> bool:
-    """Whether ``value`` is an instance of a class, or holds one: what a method may change that the
-    text of the code does not name."""
+    """Return whether ``value`` is, or holds, an instance of a notebook or library class.
+
+    A method may mutate such an object in ways that the code does not show.
+    """
     held = Holding([value], most=MOST_OF_A_CELL, leaves=CALLABLES).objects.values()
     kinds = map(kind_of, held)
     return any(kind is not None and kind.is_instance for kind in kinds)
 
 
 def part_at(value: Any, path: Steps) -> Any:
-    """What ``path`` leads to from ``value``; as far as that can be told, without running code."""
+    """Follow ``path`` from ``value`` as far as possible without running code."""
     for step in path:
         if step is None or is_tabular(value):
             return value
@@ -81,24 +83,23 @@ def part_at(value: Any, path: Steps) -> Any:
 
 
 def _item(value: Any, key: Any) -> Any:
-    """What a container has itself at ``key``."""
+    """Return a container's own item at ``key``, past any override by its class."""
     if issubclass(type(value), dict):
-        return dict.get(value, key, value)  # which makes no item that is missing
+        return dict.get(value, key, value)  # a defaultdict doesn't create the item
     base = list if issubclass(type(value), list) else tuple
     return base.__getitem__(value, key)
 
 
 class Holding:
-    """What ``values`` hold, and what that holds in turn.
+    """The graph of the objects that ``values`` hold, directly or indirectly.
 
     Args:
-        copies: objects that hold what they held when they were copied; the others are looked at
-            as they are.
-        apart_from: ids of objects that are not looked into.
-        most: how many places are looked at.
-        leaves: classes whose objects are not looked into.
+        copies: objects to walk as they were when copied; all others are walked as they are now.
+        apart_from: ids of objects that are not walked into.
+        most: how many slots are visited.
+        leaves: classes whose objects are not walked into.
 
-    ``objects`` are those that were looked into, by id.
+    ``objects`` are the visited objects, by id.
     """
 
     def __init__(
@@ -131,12 +132,12 @@ class Holding:
                 add(parts)
 
     def held(self) -> dict[int, Any]:
-        """What others hold, by id."""
+        """Return the visited objects that another one holds, by id."""
         keys = {key for parts in self._parts.values() for key in parts}
         return {key: self.objects[key] for key in keys & self.objects.keys()}
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
-        """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
+        """Return, for each of ``names`` that holds any of ``targets``, the ids of these targets."""
         if not targets:
             return {}
         parts = dict(self._parts)
@@ -160,14 +161,14 @@ class Holding:
         return found
 
     def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """Those of ``parts`` that are to be looked into and were not yet."""
+        """Yield the objects in ``parts`` that still have to be walked into."""
         for part in self._holding_any(list(parts)):
             key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
             if id(kind) not in COMMON_IDS and key not in self._copies.by_id:
                 is_outside = classes.package_of(kind) in OUTSIDE and kind_of(part) is None
-                # What runs leads to all that runs, the looking itself included.
+                # A frame leads to everything that is running, this walk included.
                 is_leaf = issubclass(kind, (FrameType, TracebackType, *self._leaves))
                 if is_outside or is_leaf or is_atomic(part):
                     continue
@@ -175,7 +176,7 @@ class Holding:
             yield part
 
     def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
-        """``parts`` without runs of containers that hold nothing but plain values."""
+        """Yield ``parts`` without stretches of containers that hold nothing but plain values."""
         for start in range(0, len(parts), _MANY):
             run = parts[start : start + _MANY]
             if (
@@ -188,7 +189,7 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any, most: int) -> list[Any]:
-        """What may change of what an object holds, or has the memory of; the first of many."""
+        """Return the mutable parts of an object, and an array's base; at most ``most`` of them."""
         copy = self._copies.by_id.get(id(value))
         held = _now_held(value, self._most_of_one) if copy is None else copy.parts
         keys = copy.held.items if copy and isinstance(copy.held.items, dict) else ()
@@ -199,7 +200,7 @@ class Holding:
         return parts[:most]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
-        """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
+        """Map the id of each array to the ids of the targets whose memory overlaps its own."""
         views = defaultdict[int, list[int]](list)
         if not (changed := [value for value in targets.values() if buffers.is_array(value)]):
             return views
@@ -214,8 +215,10 @@ class Holding:
 
 
 def _now_held(value: Any, most: int | None) -> Iterable[Any]:
-    """What ``value`` holds now, the first of more than ``most``; of a function not the namespace,
-    which leads everywhere."""
+    """Return the objects that ``value`` holds now, at most ``most`` of a container or table.
+
+    A function's globals are left out: the namespace leads everywhere.
+    """
     kind = type(value)
     if most is not None and issubclass(kind, _CONTAINERS):
         base = next(each for each in _CONTAINERS if issubclass(kind, each))
@@ -233,18 +236,18 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
-    """The ids of ``targets`` and of all that leads to them."""
+    """Return the ids of ``targets`` and of all objects that lead to them."""
     found, known = set(targets), 0
     while known < len(found):
         known = len(found)
-        # What holds something was mostly seen before that, so one round finds nearly all.
+        # Holders were mostly visited before their parts, so one reversed pass finds nearly all.
         for key in reversed(parts):
             if not found.isdisjoint(parts[key]):
                 found.add(key)
     return found
 
 
-# The names that lead to objects that changed: their own, those of their memory and of holders
+# The names that lead to mutated objects: their own, those of shared memory, those of holders
 
 _LAST_OUTPUTS = ("_", "__", "___")
 
@@ -257,15 +260,15 @@ def names_of(
     shown: tuple[Any, ...],
     columns_only: Set[str],
 ) -> set[str]:
-    """The names of these objects, of their memory, and of what holds them.
+    """Return the names of mutated objects, of objects on the same memory, and of their holders.
 
     Args:
-        touched: the objects, by id.
-        after: what names are bound to now.
-        earlier: other mappings that hold what they were bound to.
+        touched: the mutated objects, by id.
+        after: the current bindings.
+        earlier: other mappings that hold references to the bound objects.
         namespace: the live namespace, with IPython's outputs.
-        shown: what the caller holds besides: the value that the cell shows.
-        columns_only: frames of which the cell did nothing but set columns, by name.
+        shown: further references held by the caller: the cell's result.
+        columns_only: names of frames on which the cell only set columns.
     """
     if not touched:
         return set()
@@ -279,9 +282,9 @@ def names_of(
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
     for key, value in touched.items():
-        # One by one: classes may be compared by code of a person's.
+        # By identity: a metaclass may define its own ``==``.
         is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
-        # A column that is set is no write into memory where frames are copied lazily.
+        # With copy-on-write, setting a column doesn't write into existing memory.
         if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
                 written[id(buffers.owner(array))].append((array, record))
@@ -307,7 +310,7 @@ def names_of(
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether ``value`` is a small container of values that cannot change, or a table of such."""
+    """Return whether ``value`` is a small container, or a table, of immutable values only."""
     kind = type(value)
     if id(kind) in COMMON_IDS:
         parts = gc.get_referents(value) if len(value) <= _MANY else [value]
@@ -318,8 +321,13 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
-    """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
-    record by which pandas has copied first what another frame shares."""
+    """Return whether some memory of ``value`` was written to.
+
+    Args:
+        written: by the id of the memory's owner, the written arrays, each with pandas' reference
+            record. Blocks with the same record don't count: pandas knows that they share memory
+            and copies it before it writes.
+    """
     arrays = buffers.arrays_of(value) or ()
     if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
         return False
@@ -338,9 +346,9 @@ def _are_only_bound(
     namespace: Mapping[str, Any],
     held: tuple[Any, ...],
 ) -> bool:
-    """Whether nothing holds these objects but their names and IPython's outputs.
+    """Return whether only their names and IPython's outputs hold these objects.
 
-    Told by the number of references, without a look at what else there is.
+    Decided by the reference count, without a walk.
     """
     bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
     outputs = namespace.get("_oh")
@@ -354,7 +362,7 @@ def _are_only_bound(
             for name in (*names, *shown, *_LAST_OUTPUTS)
         )
         known += 2 * sum(id(each) == key for each in held)
-        # One reference is that of ``touched``, one that of the call.
+        # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:
             return False
     return True

@@ -1,8 +1,8 @@
-"""What one cell did to the namespace: names bound, unbound, and changed in place.
+"""Observation of what a cell did to the namespace: names bound, deleted, and mutated in place.
 
-Bindings are compared by identity. What changed in place is told by the text of the cell where
-that is plain; what a call may have changed is fingerprinted before the cell and compared after,
-within limits for one cell. Nothing here imports anything heavy, and no code of a person's runs.
+Bindings are compared by identity. Plain mutations are found by static analysis of the cell; values
+that a call may have mutated are fingerprinted before the cell and compared after it, within a
+budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
 from collections import defaultdict
@@ -31,25 +31,27 @@ from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
 _RESIZE = "resize"
-# What these names call runs no function that an object holds.
+# Calls of these names run no function stored in an object.
 _HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was seen before a cell ran of the values that it could change.
+    """Evidence taken before a cell runs about the values that it could mutate.
 
     Args:
-        namespace: the live one, which is asked again afterwards for what was imported.
-        names: what the text of the cell says.
-        used: the names that it uses, through functions of the notebook too.
+        namespace: the live namespace, which is also consulted after the cell, for names that are
+            no variables (imports, the last output).
+        names: the static analysis of the cell.
+        used: the names that the cell uses, also through notebook functions.
         seen: fingerprints of the values, by name.
-        values: the values, which are kept weakly.
-        likely: the names that count as changed unless all of them was seen and is the same.
-        through: the names whose objects its functions change.
-        by_argument: whether one of these changes what it is handed.
-        resizes: whether it may resize arrays.
-        columns_only: the frames with which it does nothing that writes into the memory they have.
+        values: the values, by weak reference where possible.
+        likely: names that count as mutated unless a complete fingerprint shows no change.
+        through: names whose objects the notebook functions in reach may mutate.
+        by_argument: whether one of these functions may mutate its arguments.
+        resizes: whether the cell may resize arrays.
+        columns_only: frames on which the cell only sets columns, without writing into their
+            existing memory.
     """
 
     namespace: Mapping[str, Any] = field(default_factory=dict)
@@ -64,14 +66,17 @@ class Looked:
     columns_only: Set[str] = frozenset()
 
     def is_same(self, name: str, value: Any) -> bool:
-        """Whether ``value``, which ``name`` had before and has now, is seen not to have changed."""
+        """Return whether a complete fingerprint shows that ``value`` of ``name`` is unchanged."""
         seen = self.seen.get(name)
         if seen is None or not seen.is_whole or issubclass(type(value), type | FunctionType):
             return False
         return not seen.differs_from(value)
 
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
-        """``bindings``, such as those that stood before, for as long as the cell runs."""
+        """Snapshot ``bindings``, such as the previous ones, while the cell runs.
+
+        Values that the cell can reach are kept by weak reference, so that none stays alive.
+        """
         names = self.names
         used = self.used | names.reads | names.mutated | names.touched | names.writes
         used = bindings.keys() if names.opaque else used | names.deletes
@@ -79,15 +84,15 @@ class Looked:
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
-    """Look at what ``code``, which is about to run, could change without saying so.
+    """Fingerprint the values that ``code``, which is about to run, could mutate implicitly.
 
     Args:
         code: the cell after IPython's transforms.
-        namespace: the live namespace; hand over the same object that the cell runs in.
+        namespace: the live namespace; it must be the same object that the cell runs in.
     """
     names = read(code)
     reach = Reach(namespace, names.reads | names.called)
-    # Names whose parts are changed, or may be by what the cell calls by a name of its own.
+    # Names whose parts are mutated, or may be by a call through another name for such a part.
     reached = names.reached | _linked(names)
     maybe = reached | names.touched | names.called
     maybe |= {
@@ -97,7 +102,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = [namespace[name] for name in maybe if name in namespace]
     held = held_by(called)
-    # Such as ``len(steps)`` and ``df.head()`` call none of the functions that objects hold.
+    # Calls such as ``len(steps)`` and ``df.head()`` run no function stored in an object.
     are_called = any(call.last not in _HARMLESS for call in names.calls)
     inside = [each for each in (*held.values(), *called) if _is_function(each)]
     reach.run(inside, are_called=are_called)
@@ -108,7 +113,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         likely |= names.touched | _named(held, namespace)
     if reach.functions:
         maybe |= reach.used
-    # A part that only running code tells, such as a property gives, may be any of what is held.
+    # A part that only running code can resolve (a property) may be any object held by the root.
     unknown = [
         namespace[name]
         for name, path in names.paths
@@ -118,10 +123,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     roots = likely | {name for name, path in names.paths if None in path}
     around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
     likely |= _named(around, namespace)
-    # The objects on which its methods and functions are called.
+    # The objects that bound methods and closures in reach of the cell hold.
     bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in held_by([value]).values()}
-    # What the text plainly changes comes last: it may be seen not to have changed.
+    # Plain mutations come last: they count anyway, and a fingerprint can only clear them.
     order = (likely, maybe - likely - names.mutated, names.mutated - likely)
     named = {
         name: namespace[name]
@@ -130,7 +135,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if not is_immutable(namespace[name])
     }
     first = {name: value for name, value in named.items() if name not in order[-1]}
-    # What a name is handed to, or a way that no text tells, may change what only parts hold.
+    # Calls with arguments, or paths unknown to static analysis, may mutate unnamed parts.
     parts = own | held if by_argument or reached or names.defined else own
     known = set(map(id, first.values()))
     unnamed = {
@@ -163,7 +168,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
 
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
-    """The names bound to one of ``held``, which is by id."""
+    """Return the names bound to one of the objects ``held``, by id."""
     if not held:
         return set()
     bound = compress(namespace.items(), map(held.__contains__, map(id, namespace.values())))
@@ -171,7 +176,7 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
 
 
 def _linked(names: Cell) -> set[str]:
-    """The names that those which a cell calls are bound to a part of, by way of others too."""
+    """Return the names of which the called names are parts, transitively."""
     found, pending = set[str](), list(names.called)
     while pending:
         called = pending.pop()
@@ -182,7 +187,7 @@ def _linked(names: Cell) -> set[str]:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether ``value`` is a function or a generator of the notebook."""
+    """Return whether ``value`` is a notebook function or a generator."""
     return type(value) is GeneratorType or (type(value) is FunctionType and not is_immutable(value))
 
 
@@ -193,14 +198,17 @@ def _changes_when_read(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class CellEffect:
-    """What a cell did: names bound anew or changed in place, names gone, sources it names.
+    """The effect of a cell on the namespace.
 
     Args:
-        reads: the variables that it used, with what its functions used of the notebook.
-        asked: other names that it used, which may be tables of a database.
-        in_place: those of ``changed`` that still have the object they had.
-        bound: the names that it bound, though perhaps to what they were bound to before.
-        files: what those of ``sources`` that are paths were when it had ended.
+        changed: names rebound or mutated in place.
+        deleted: names that are gone.
+        sources: files and addresses that the cell names or opened.
+        reads: variables that it used, also through notebook functions.
+        asked: other names that it used, which may be database tables.
+        in_place: names in ``changed`` that still have the same object.
+        bound: names that it bound, perhaps to the same object as before.
+        files: the state of the paths in ``sources`` after the cell ended.
     """
 
     changed: tuple[str, ...] = ()
@@ -223,18 +231,21 @@ def observe_cell(
     opened: Iterable[str] = (),
     shown: tuple[Any, ...] = (),
 ) -> CellEffect:
-    """What the cell ``code`` did between two snapshots of the visible names.
+    """Return the effect of the cell ``code``, given the visible names before and after it.
 
-    A name counts as changed in place when the code plainly changes its object, or when the
-    object looks otherwise than in ``looked``; so do all other names of the same object, of the
-    same memory, and of what holds it.
+    A name counts as mutated in place when the code plainly mutates its object, or when the
+    object's fingerprint differs from the one in ``looked``. So do all other names of the same
+    object, of arrays on the same memory, and of objects that hold it.
 
     Args:
-        before: the visible names before the cell ran, or what ``Looked.keep`` made of them.
-        looked: what ``before_cell`` gave; without it only the text is asked.
-        shown: what the caller, and nobody else that is unknown here, holds beside this tuple: the
-            value that the cell shows.
-        opened: absolute paths of the files that were opened for reading meanwhile.
+        before: the visible names before the cell ran, or the result of ``Looked.keep``.
+        after: the visible names now.
+        code: the cell after IPython's transforms.
+        cwd: the working folder, for relative paths.
+        looked: the result of ``before_cell``; without it, only static analysis is used.
+        opened: absolute paths of the files opened for reading meanwhile.
+        shown: the cell's result, to which the caller holds one more reference. References are
+            counted, so there must be no others.
     """
     names = read(code)
     looked = looked or Looked()
@@ -271,7 +282,7 @@ def observe_cell(
 
 
 def _handed(names: Cell, bound: Mapping[str, Any]) -> Iterator[str]:
-    """The paths that calls such as ``read_parquet``, which may read many files, are handed."""
+    """Yield the path arguments of calls such as ``read_parquet``, which may read many files."""
     for path in (call.args[0] for call in names.calls if call.last in READS_FILES and call.args):
         parts = path.parts if isinstance(path, Text) else [path]
         texts = [bound.get(each.name) if isinstance(each, Ref) else each for each in parts]
@@ -282,7 +293,7 @@ def _handed(names: Cell, bound: Mapping[str, Any]) -> Iterator[str]:
 def _differing(
     looked: Looked, values: Mapping[str, Any], names: Cell, likely: Set[str]
 ) -> dict[int, Any]:
-    """The objects that look otherwise than before, and the ``likely`` that were not seen whole."""
+    """Return the objects whose fingerprints differ, and the ``likely`` ones without a full one."""
     found: dict[int, Any] = {}
     for name, value in values.items():
         if is_immutable(value):  # gone
@@ -297,10 +308,10 @@ def _differing(
 def _touched(
     names: Cell, before: Mapping[str, Any], after: Mapping[str, Any], looked: Looked
 ) -> tuple[dict[int, Any], set[str]]:
-    """The objects that the text plainly changes, by id, and the names that lead to them.
+    """Return the objects that the code plainly mutates, by id, and the root names of their paths.
 
-    Those that are seen to be the same are not among them. What is bound and is nobody's variable,
-    such as the last output, is asked of the namespace.
+    Objects whose complete fingerprint is unchanged are left out. Names that are no variables,
+    such as the last output, are looked up in the live namespace.
     """
     others = looked.namespace
     same = {
@@ -327,8 +338,11 @@ def _touched(
 
 
 def stopped_line(error: BaseException | None, namespace: Mapping[str, Any]) -> int:
-    """The line of the cell at which ``error`` was raised, as code that ran in ``namespace``; 0
-    when its traceback does not tell."""
+    """Return the line of the cell in ``namespace`` at which ``error`` was raised.
+
+    Returns:
+        The line, counted from 1, or 0 if the traceback has no frame of the cell.
+    """
     place: TracebackType | None = error.__traceback__ if error is not None else None
     while place is not None:
         frame = place.tb_frame

@@ -1,9 +1,9 @@
 """A short script that rebuilds a variable: a backward slice over the statements that ran.
 
-The ledger says which cells made or changed what is needed; they are kept whole, less the top-level
-statements that provably touch nothing kept. Text is asked for what nobody can compare: which
-statements move on an iterator or a random generator. What cannot be told at all is a
-``SliceError``. No script is guessed.
+The ledger says which cells made or mutated the needed variables. Their code is kept, except for
+top-level statements that provably affect nothing needed. Static analysis decides what can't be
+compared: which statements advance an iterator or a random generator. Anything undecidable raises
+``SliceError``; no script is guessed.
 """
 
 import builtins
@@ -19,10 +19,10 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 
-# What a private namespace holds before any code has run, and how to get it elsewhere.
+# The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
 _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
-# Stands for the random numbers that libraries keep for all.
+# Stands for the global random generators of libraries.
 _RANDOM = "*random"
 _TEXT_MAGICS = calls.names("magics", "text")
 _STREAMS = calls.STREAM_FUNCTIONS | calls.STREAM_METHODS
@@ -31,15 +31,18 @@ _RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
 
 
 class SliceError(Exception):
-    """There is no script that surely rebuilds the variable."""
+    """No script is certain to rebuild the variable."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script that rebuilds ``name``.
+    """A script that rebuilds a variable.
 
-    ``parts`` are the runs of cells that it holds, each with the statements of it that are in, in
-    their order; ``sources`` are the files and addresses that these read.
+    Args:
+        name: the variable.
+        code: the text of the script.
+        parts: the cell runs in it, each with its included statements, in order.
+        sources: the files and addresses that these statements read.
     """
 
     name: str
@@ -49,16 +52,19 @@ class Script:
 
 
 def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> Script:
-    """A script of top-level statements that rebuilds ``name`` as it is now.
+    """Return a script of top-level statements that rebuilds the current value of ``name``.
 
-    What draws random numbers, asks the time or reads from outside is run again, not repeated.
+    Code that draws random numbers, asks the time or reads external data runs again, so its
+    results may differ.
 
     Args:
-        turns: the number of the turn of each run id, for the comments.
+        ledger: the provenance of the variables.
+        name: the variable to rebuild.
+        turns: the turn number of each run id, for the comments.
 
     Raises:
-        SliceError: when the origin of something that went in is unknown, or a cell stopped
-            where its effect cannot be told, or no order of the cells gives the versions back.
+        SliceError: the origin of an input is unknown, a cell failed at a point where its effect
+            is unknown, or no order of the cells reproduces the versions.
     """
     origin = ledger.get(name)
     if origin is None:
@@ -85,13 +91,15 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
 
 
 class _Part(NamedTuple):
-    """What a statement does, with the functions that it may call.
+    """The effects of a statement, including those of the functions that it may call.
 
     Args:
-        reads: the names that it needs when it runs, with those that its functions use.
-        binds: the names that it may bind or unbind.
-        touches: the names whose objects it may change.
-        moves: the streams that it moves on, each by one of the names that lead to it.
+        statement: the statement.
+        reads: the names that it needs when it runs, including those its functions use.
+        binds: the names that it may bind or delete.
+        touches: the names whose objects it may mutate; ``*`` stands for all.
+        moves: the streams (iterators, random generators) that it advances, each by the
+            representative of its group of names.
     """
 
     statement: Statement
@@ -102,7 +110,7 @@ class _Part(NamedTuple):
 
     @property
     def is_future(self) -> bool:
-        """Whether it is an import that has to stand first."""
+        """Whether it is a ``__future__`` import, which has to come first."""
         return self.statement.source.startswith("from __future__")
 
     @property
@@ -114,17 +122,17 @@ class _Part(NamedTuple):
 
     @property
     def binds_whole(self) -> bool:
-        """Whether it, if it raises, has bound and changed nothing."""
+        """Whether it has no effect at all if it raises."""
         return self.statement.rebinds and not self.statement.mutated
 
 
 class _Program:
-    """The statements of every run of a notebook, by the code of its cell.
+    """The analyzed statements of all runs of a notebook, by the code of their cells.
 
     Args:
         tracked: the names that runs are known to have made.
-        tables: what queries name that was no variable: tables of databases, some of them older.
-        is_open: something may bind names that no text tells.
+        tables: names in queries that were no variables: database tables, perhaps older ones.
+        is_open: whether some statement may bind names that static analysis can't see.
     """
 
     def __init__(self, runs: tuple[CellRun, ...]) -> None:
@@ -142,10 +150,10 @@ class _Program:
         for cell in cells.values():
             self._homes.update(cell.modules)
             self._defined |= cell.defined
-        # Functions that may give something else each time, and those that change nothing.
+        # Functions whose results may vary between calls, and functions that mutate nothing.
         self._stateful, self._harmless = set[str](), set[str]()
         self._learn([each for each in every if each.later is not NOTHING])
-        # What the functions that a name may hold read when they run.
+        # By name: the names read by the functions that it may hold, when they run.
         self._used: dict[str, set[str]] = {}
         for each in every:
             for name in each.writes if each.later.reads else ():
@@ -153,8 +161,8 @@ class _Program:
         self._is_seeded = any(
             call.last in calls.SEEDING_FUNCTIONS for each in every for call in each.calls
         )
-        # Names whose objects may be one, or hold a part of each other, and those that lead to what
-        # moves on when it is read.
+        # Groups of names whose objects may be identical or share parts, and the groups with a
+        # stream: an object that advances when it is read.
         self._groups = _Groups()
         moving = {_RANDOM} if self._is_seeded else set[str]()
         plain = self._homes.keys() | _BUILTINS | (self._defined - self._stateful) | {""}
@@ -168,7 +176,7 @@ class _Program:
         return self._parts[run.code]
 
     def through(self, names: Iterable[str]) -> set[str]:
-        """What the functions that ``names`` hold use when they run, all the way."""
+        """Return the names that the functions in ``names`` use when they run, transitively."""
         found, pending = set[str](), [name for name in names if name in self._used]
         while pending:
             more = self._used.get(pending.pop(), set()) - found
@@ -177,11 +185,11 @@ class _Program:
         return found
 
     def related(self, names: Iterable[str]) -> set[str]:
-        """The groups of names that may share objects with ``names``."""
+        """Return the groups of names that may share objects with ``names``."""
         return {self._groups.of(name) for name in names}
 
     def streams_of(self, names: Iterable[str]) -> set[str]:
-        """The streams that ``names`` lead to."""
+        """Return the streams that ``names`` lead to."""
         return self.related(names) & self._streams
 
     def _relate(self, statement: Statement, plain: Collection[str]) -> None:
@@ -217,10 +225,13 @@ class _Program:
         binds = statement.writes | statement.deletes
         return _Part(statement, reads, binds, touches, moves)
 
-    # What functions do
+    # Effects of functions
 
     def _learn(self, functions: Sequence[Statement]) -> None:
-        """A function is harmless until it, or one that it calls, is not."""
+        """Classify functions, by iterating to a fixed point.
+
+        A function counts as harmless until it, or one that it calls, turns out not to be.
+        """
         for each in functions:
             self._harmless |= each.writes & self._defined
         is_new = True
@@ -235,7 +246,7 @@ class _Program:
             is_new = known != (len(self._stateful), len(self._harmless))
 
     def _is_harmless(self, call: Call) -> bool:
-        """Whether a call leaves what it is handed as it is."""
+        """Return whether a call leaves its arguments and receiver unchanged."""
         if call.name in self._harmless:
             return True
         if call.last in calls.MUTATES or call.root in self._defined or not call.name:
@@ -247,18 +258,18 @@ class _Program:
         return call.last in calls.PURE_METHODS and call.last not in self._defined
 
     def _home(self, call: Call) -> list[str]:
-        """The full name of a call of an import, or of a method of what that gives, in parts."""
+        """Return the parts of the full name of a call to an imported object."""
         rest = call.name.removeprefix(call.root).lstrip(".")
         return f"{self._homes[call.root]}.{rest}".replace(":", ".").split(".")
 
-    # What moves on when it is read
+    # Streams: objects that advance when they are read
 
     def _makes_stream(self, statement: Statement) -> bool:
         gives = any(map(self._gives_stream, statement.calls))
         return gives or (statement.keeps_state and not statement.defines)
 
     def _gives_stream(self, call: Call) -> bool:
-        """Whether what a call gives may move on when it is read, or change what it was made of."""
+        """Return whether a call's result may be a stream, or may mutate what it was made from."""
         if call.last in _STREAMS or call.root in self._stateful:
             return True
         if call.root in self._homes:
@@ -268,7 +279,7 @@ class _Program:
         return call.last in ("partial", "methodcaller")
 
     def _draws(self, call: Call) -> bool:
-        """Whether a call may take, or set, the random numbers that a library keeps for all."""
+        """Return whether a call may draw from, or seed, a library's global random generator."""
         if call.last in calls.SEEDING_FUNCTIONS:
             return True
         if call.last in calls.STREAM_FUNCTIONS:
@@ -281,31 +292,31 @@ class _Program:
 
 
 def _is_open(statement: Statement) -> bool:
-    """Whether it may bind or change names that its text does not tell."""
+    """Return whether a statement may bind or mutate names that static analysis can't see."""
     return statement.opaque or statement.changes_any
 
 
 class _Groups:
-    """Names in groups that only grow together."""
+    """Disjoint groups of names that can only be merged: a union-find structure."""
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """The name that stands for the group of ``name``."""
+        """Return the representative of the group of ``name``."""
         while (above := self._above.setdefault(name, name)) != name:
             name = above
         return name
 
     def join(self, names: Iterable[str]) -> None:
-        """Put ``names`` into one group."""
+        """Merge the groups of ``names``."""
         first, *others = sorted({self.of(name) for name in names}) or [""]
         for other in others:
             self._above[other] = first
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:
-    """The statements of a cell, with those of magics that run Python in place of the magics."""
+    """Return the statements of a cell, with magics that run Python replaced by their statements."""
     return tuple(inner for each in cell.statements for inner in _of_magic(each))
 
 
@@ -326,27 +337,27 @@ def _of_magic(statement: Statement) -> Iterator[Statement]:
 
 
 class _Walk:
-    """One pass over all that ran, from the newest statement to the oldest.
+    """A backward pass over all statements that ran, from the newest to the oldest.
 
-    What an undo took back is passed over, from the undo to the moment to which it went back.
+    Undone work is skipped, from the undo back to the moment that it restored.
 
     Args:
-        keep_open: keep all that binds names that no text tells.
+        keep_open: whether to keep all statements whose bindings static analysis can't see.
     """
 
     def __init__(
         self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
     ) -> None:
-        # The places of the statements that are kept of each run.
+        # By run: the positions of the statements to keep.
         self.kept: dict[int, set[int]] = {}
         self._program = program
         self._keep_open = keep_open
-        # The names whose value is needed, and those that a statement kept surely asks for.
+        # The names whose value is needed, and those that a kept statement certainly reads.
         self._live = {name} | program.through({name})
         self._asked = set[str]()
         self._found = set[str]()
         self._ledger, self._undone = ledger, {**ledger.taken_back()}
-        # Names whose changes in this run were taken back, and those of them that are needed.
+        # Names whose changes in this run were undone, and the needed ones among them.
         self._passed, self._waiting = set[str](), set[str]()
         for run in reversed(program.runs):
             self._passed = {each for each, runs in self._undone.items() if run.number in runs}
@@ -359,8 +370,13 @@ class _Walk:
         self.missing = (left & self._asked) - program.tables
 
     def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
-        """What is kept must not bind or change what an undo took back; what it reads of that is
-        followed as it was then."""
+        """Check that a kept statement neither binds nor mutates anything that an undo restored.
+
+        The restored names that it reads are followed as they were when it ran.
+
+        Raises:
+            SliceError: it does, or a name is needed both as it is now and as of before an undo.
+        """
         if twice := self._waiting & (part.binds | part.reads):
             raise SliceError(
                 f"{min(twice)!r} went in twice, once as it is now and once as it was before an "
@@ -393,16 +409,21 @@ class _Walk:
                 )
 
     def _keep(self, run: CellRun, parts: Sequence[_Part], made: set[str], *, is_in: bool) -> None:
-        """Keep what is needed of a run that ``made`` some of it."""
+        """Keep the needed statements of a run.
+
+        Args:
+            made: the needed names that the run is known to have made.
+            is_in: whether the run contributes anything needed.
+        """
         related = self._program.related
-        # What it changed and did not bind, and whether text tells which statements did that.
+        # Names it mutated without binding, and whether static analysis shows which statements did.
         left = made.difference(*(each.binds for each in parts))
         is_told = related(left) <= related(name for each in parts for name in each.touches)
         is_whole = bool(left) and not any(each.touches or each.moves for each in parts)
         if is_whole:
             self._must_be_whole(run, parts, left)
         own = {name for each in parts for name in each.statement.writes}
-        # Under "from __future__ import annotations" a name in an annotation is not asked for.
+        # Under "from __future__ import annotations", names in annotations aren't evaluated.
         futures = {place for place, each in enumerate(parts) if each.is_future}
         kept = set[int]()
         for place, each in reversed([*enumerate(parts)]):
@@ -429,16 +450,16 @@ class _Walk:
             self.kept[run.number] = kept | futures
 
     def _is_needed(self, part: _Part) -> bool:
-        """Whether a statement binds what is needed, or moves it on."""
+        """Return whether a statement binds a needed name, or advances a needed stream."""
         if not self._live.isdisjoint(part.binds):
             return True
         return bool(part.moves and part.moves & self._program.streams_of(self._live))
 
     def _may_change(self, part: _Part, *, is_told: bool) -> bool:
-        """Whether a statement may change something that is needed and not taken back as a whole.
+        """Return whether a statement may mutate a needed object, other than one fully undone.
 
         Args:
-            is_told: text tells which statements changed what is needed.
+            is_told: whether static analysis shows which statements mutated the needed objects.
         """
         if part.touches <= self._passed - self._live:
             return False
@@ -448,7 +469,11 @@ class _Walk:
         return not related(part.touches).isdisjoint(related(self._live))
 
     def _must_be_whole(self, run: CellRun, parts: Sequence[_Part], names: Collection[str]) -> None:
-        """A run that changed ``names`` in a way that no text tells must have ended."""
+        """Check that a run that mutated ``names`` invisibly came to its end.
+
+        Raises:
+            SliceError: it failed, or its text is no Python.
+        """
         if run.failed:
             raise _stopped(names)
         if not parts:
@@ -456,7 +481,7 @@ class _Walk:
             raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
 
     def _ended(self, run: CellRun) -> Sequence[_Part]:
-        """What came to its end of a run."""
+        """Return the statements of a run that completed; the others must not matter."""
         parts, stop = self._program.parts(run), run.stopped_at
         if not run.failed:
             return parts
@@ -468,7 +493,14 @@ class _Walk:
         return ended
 
     def _must_not_matter(self, run: CellRun, part: _Part, *, is_known: bool) -> None:
-        """What stopped did some of its work, perhaps on what is needed."""
+        """Check that a statement that may have failed halfway did nothing to needed names.
+
+        Args:
+            is_known: whether this is certainly the statement that failed.
+
+        Raises:
+            SliceError: it may have.
+        """
         streams_of = self._program.streams_of
         made = {ref.name for ref in run.made} | {*run.deleted}
         hit = self._live & part.touches & made
@@ -515,7 +547,7 @@ def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]
 
 
 def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:
-    """Whether ``kept`` read ``source``: its text stands there, or nowhere in the cell."""
+    """Return whether ``kept`` read ``source``: they name it, or nothing in the cell does."""
     name = PurePath(source).name
     naming = [each for each in every if name in {PurePath(text).name for text in each.literals}]
     return not naming or any(each in kept for each in naming)

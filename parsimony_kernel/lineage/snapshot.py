@@ -1,7 +1,7 @@
-"""What is bound in a namespace, and what became of it.
+"""Snapshots of the bindings of a namespace, and their differences.
 
 A snapshot is shallow: it holds the objects and compares them by identity, so its cost depends on
-the number of names and never on the size of the data. No code of an object's own is run.
+the number of names and never on the size of the data. No code of the objects runs.
 """
 
 import functools
@@ -17,33 +17,34 @@ from parsimony_kernel.lineage.classes import loaded, said_module
 
 _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
-# What stands for a value that is gone: nothing in a namespace is it.
+# Stands for a value that is gone. No value in a namespace is identical to it.
 GONE: Any = range(0)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The names bound to another object than before, and those that are gone, each sorted."""
+    """The names that are new or bound to another object, and the deleted ones, each sorted."""
 
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
 
 
 class Snapshot:
-    """Bindings as they stand, which keeps no large object alive: while a cell runs, or for an undo.
+    """A snapshot of bindings that keeps no large object alive, for a cell's run or for an undo.
 
-    What can be referred to weakly is. An array that may be resized, which numpy refuses for one
-    with references, weak ones too, is told by its id.
+    It uses weak references where possible. NumPy refuses to resize an array that has references,
+    even weak ones, so an array that may be resized is remembered by its id.
     """
 
     def __init__(
         self, bindings: Mapping[str, Any], used: Collection[str] = (), *, resizes: bool = False
     ) -> None:
-        """Take ``bindings``.
+        """Take a snapshot of ``bindings``.
 
         Args:
-            used: the names that the cell can come to; the others are kept as they are.
-            resizes: it may resize arrays.
+            bindings: the objects by name.
+            used: the names that the cell can reach; the objects of others are held strongly.
+            resizes: whether the cell may resize arrays.
         """
         self._bindings: dict[str, Any] = dict(bindings)
         self._weak: dict[str, Callable[[], Any]] = {}
@@ -60,10 +61,10 @@ class Snapshot:
             self._bindings[name] = GONE
 
     def now(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
-        """The bindings again, which are kept from now on; what is gone is unlike all there is.
+        """Return the bindings, held strongly from now on; dead objects become ``GONE``.
 
         Args:
-            namespace: what is bound now, where objects that are told by id are looked for.
+            namespace: the current bindings, to find objects remembered by id.
         """
         found = self._bindings
         found.update(self._alive())
@@ -73,7 +74,7 @@ class Snapshot:
         return found
 
     def look(self) -> dict[str, Any]:
-        """The bindings again, which are kept no longer than before."""
+        """Return the bindings, without keeping their objects alive any longer."""
         return self._bindings | self._alive()
 
     def _alive(self) -> dict[str, Any]:
@@ -87,11 +88,10 @@ def _is_weak(kind: type) -> bool:
 
 
 def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """The bindings that a person made: no private names, no imports, nothing of ``hidden``.
+    """Return the bindings that a person made: no private names, no imports, nothing in ``hidden``.
 
-    Imports are modules, and the functions and classes of other modules. A name of ``hidden``
-    counts once it is bound to something else than ``hidden`` has there. A key that no code could
-    name is no variable.
+    Imports are modules, and functions and classes of other modules. A name in ``hidden`` is
+    visible once it is bound to another object. Keys that are no identifiers are no variables.
     """
     found = namespace.copy()
     if set(map(type, found)) != {str}:
@@ -125,9 +125,9 @@ def _is_imported(value: Any) -> bool:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
-    """What changed between two snapshots, by identity."""
+    """Return the difference between two snapshots, compared by identity."""
     is_other = map(operator.is_not, after.values(), map(before.get, after, repeat(_ABSENT)))
     changed = tuple(sorted(compress(after, is_other)))
     new = sum(name not in before for name in changed)
-    is_any_gone = len(before) + new > len(after)  # which takes a while to look for
+    is_any_gone = len(before) + new > len(after)  # a cheap test before a slow search
     return Difference(changed, tuple(sorted(before.keys() - after.keys())) if is_any_gone else ())

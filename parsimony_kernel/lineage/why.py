@@ -1,6 +1,6 @@
-"""Where a variable comes from, told to a person: the chain of steps that led to it.
+"""The explanation of a variable's provenance for people: the chain of steps that led to it.
 
-Pure: the ledger in, an ``Explanation`` out. What is not known is said, never filled in.
+Pure: the ledger in, an ``Explanation`` out. Unknown origins are reported as unknown, never guessed.
 """
 
 import difflib
@@ -21,9 +21,14 @@ _NEAREST = 3
 
 @dataclass(frozen=True)
 class Input:
-    """A variable that went into a step, at a version that is 0 where nobody knows its origin.
-    ``now`` is the version at which it stands, 0 when it is gone; ``is_stale`` says that what was
-    made of it is behind."""
+    """An input of a step.
+
+    Args:
+        name: the variable.
+        version: the version used, 0 if its origin is unknown.
+        now: its current version, 0 if it is gone.
+        is_stale: whether it has changed since, so that the variables made from it are stale.
+    """
 
     name: str
     version: int
@@ -33,11 +38,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Step:
-    """One binding or change of a variable.
+    """One binding or mutation of a variable.
 
-    ``place`` is the cell in a person's words, ``code`` the statements that made and changed the
-    variable, each on one line and three lines at most, ``sources`` the files and addresses that the
-    cell read, ``at`` the time in ISO 8601 or ``""``.
+    Args:
+        name: the variable.
+        version: the version that the step made.
+        place: the cell, in words for people.
+        code: the statements that made and mutated the variable, one per line, at most three.
+        inputs: the variables that it was made from.
+        sources: the files and addresses that the cell read.
+        at: the time in ISO 8601, or ``""``.
     """
 
     name: str
@@ -51,11 +61,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where ``name`` comes from.
+    """The provenance of a variable.
 
-    ``steps`` are the newest first, and older ones into which something went that has changed since;
-    ``left_out`` is how many there are besides. Without steps, ``problem`` says why and ``nearest``
-    holds the names that may have been meant.
+    Args:
+        name: the variable.
+        steps: the newest steps, newest first, and older ones with an input that changed since.
+        left_out: the number of older steps left out.
+        problem: why there are no steps.
+        nearest: similar names, if the variable doesn't exist.
     """
 
     name: str
@@ -66,13 +79,13 @@ class Explanation:
 
     @property
     def stale(self) -> tuple[Input, ...]:
-        """What went in and has changed since, each once."""
+        """The inputs that have changed since, each once."""
         return tuple(
             dict.fromkeys(each for step in self.steps for each in step.inputs if each.is_stale)
         )
 
     def text(self) -> str:
-        """The chain, a step below the other, with what made each beside its name."""
+        """Render the chain, one step below the other."""
         if self.problem:
             near = ", ".join(_safe(each) for each in self.nearest)
             return self.problem + (f" Did you mean {near}?" if near else "")
@@ -94,11 +107,13 @@ def why(
     present: Collection[str] = (),
     turns: Mapping[str, int] | None = None,
 ) -> Explanation:
-    """The steps that led to ``name`` as it is now.
+    """Explain which steps led to the current value of ``name``.
 
     Args:
+        ledger: the provenance of the variables.
+        name: the variable.
         present: the variables that are bound now.
-        turns: the number of the turn of each run id.
+        turns: the turn number of each run id.
     """
     chain = list(ledger.ancestry(name))
     if not chain:
@@ -155,7 +170,7 @@ def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> E
 
 
 def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
-    """Each run of a cell, in a person's words."""
+    """Return a description of each cell run for people, by number."""
     steps: dict[str, int] = {}
     found = {}
     for run in ledger.cell_runs():
@@ -173,8 +188,10 @@ def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -
 
 
 def _statements_of(origin: VariableOrigin) -> str:
-    """The statements of the cell that made and changed the variable, each on one line; where they
-    are many, the first and the last."""
+    """Return the statements that made and mutated the variable, one per line.
+
+    If there are more than three, only the first and the last.
+    """
     found: list[str] = []
     for each in read(origin.code).statements:
         if origin.name not in each.writes | each.mutated:
@@ -193,7 +210,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """``text`` without anything that a terminal would take for a command."""
+    """Escape characters of ``text`` that a terminal would interpret as control sequences."""
     return "".join(
         each if each.isprintable() else " " if each.isspace() else ascii(each)[1:-1]
         for each in text
