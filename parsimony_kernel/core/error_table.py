@@ -1,7 +1,7 @@
-"""What an error means: the rows of ``error_table.toml``, and the two ways in which they are read.
+"""Classify an error by the rows of ``error_table.toml``, for tools and for providers.
 
-The error of a tool is the agent's business: what nothing structured tells, the words of the last
-error may. An error of a provider is the client's: it counts wherever in the cause chain it stands.
+A tool's error is the agent's business: if nothing structured identifies it, the text of the last
+error may. A provider's error is the client's: it counts anywhere in the cause chain.
 """
 
 import re
@@ -13,8 +13,7 @@ from parsimony_kernel.core import causes
 from parsimony_kernel.core.evidence import TABLE, Evidence, chain_of, evidence_of, step_of, text_of
 from parsimony_kernel.core.taxonomy import FailureType, Step
 
-# The key of a step's metadata with the name of the row that its error was found to have, "" for
-# none.
+# The step metadata key for the name of the row found for its error; "" for none.
 KNOWN = "error_row"
 # Tools whose input is a program: a wrong argument in it is a mistake in the program.
 CODE_TOOLS = frozenset({"run_code", "python", "execute", "execute_code", "shell", "bash"})
@@ -25,19 +24,19 @@ _OUTSIDE = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
 
 @dataclass(frozen=True)
 class Row:
-    """One meaning: any of its marks is enough.
+    """One meaning of an error; any one of its marks is enough.
 
     Args:
         cause: the row of ``causes``; its ``type`` is the meaning of a tool's error.
-        asked: "tool" or "provider" where the row is about the errors of one of them only.
-        names: classes of the error; ``behind`` are looked for along the whole chain.
-        ours: exceptions of our own, which say what they mean whatever their text quotes.
-        like: what the name of such a class looks like.
-        sharp: words that say more exactly than any code; ``words`` count where no code does, and
-            not beside ``unless``.
-        weak: numbers and names that some use for quite different things, so words come first.
-        sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
-            " (status 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
+        asked: "tool" or "provider" if the row applies only to errors of that source.
+        names: class names of the error; ``behind`` are looked for along the whole chain.
+        ours: our own exceptions, which are decisive whatever their text quotes.
+        like: a pattern for such class names.
+        sharp: words more specific than any code; ``words`` count if no code does, and not beside
+            ``unless``.
+        weak: numbers and names with several uses, so words are checked first.
+        sentence: a person's text for a provider's error. It may hold ``{status}`` (such as "
+            (status 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
         remedy: what a person can do; a row with one has the sentence as its blocker.
     """
@@ -62,17 +61,17 @@ class Row:
 
     @property
     def type(self) -> FailureType:
-        """What a tool's error of this row is; ``UNKNOWN`` where no hint helps."""
+        """The type of a tool's error of this row; ``UNKNOWN`` if no hint helps."""
         return self.cause.type or FailureType.UNKNOWN
 
     @property
     def cause_of_provider(self) -> causes.Cause:
-        """The cause of a provider's error: what comes late or cannot be read is weather there."""
+        """The cause of a provider's error; late or unreadable answers are transient there."""
         weather = (causes.LATE, causes.BAD_ARGUMENTS)
         return causes.PROVIDER_FAULT if self.cause in weather else self.cause
 
     def has_code(self, seen: Evidence, status: int | None) -> bool:
-        """Whether anything structured says it."""
+        """Return whether a class, status or code identifies this row."""
         return bool(
             self.names & seen.names
             or self.behind & (seen.names | seen.causes)
@@ -83,11 +82,11 @@ class Row:
         )
 
     def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
-        """Whether something says it that may say something else."""
+        """Return whether an ambiguous code suggests this row."""
         return bool(self.weak_names & seen.names) or status in self.weak_statuses
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
-        """Whether the text of the error says it."""
+        """Return whether the text of the error matches."""
         is_excused = self.unless is not None and self.unless.search(seen.words)
         return words is not None and words.search(seen.words) is not None and not is_excused
 
@@ -112,19 +111,19 @@ def _row(name: str, entry: Mapping[str, Any]) -> Row:
     return Row(**made)
 
 
-# Names of exceptions after which a request may have arrived all the same.
+# Exceptions after which the request may still have arrived.
 IN_TRANSIT = frozenset(TABLE["in_transit"].split())
 ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
 _OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]
-# A status that only litellm claims counts for nothing once the connection broke, or the answer
-# could not be read: it invents one (a reset becomes a 500).
+# Ignore a status that only litellm claims if the connection broke or the answer could not be
+# read: it invents one (a reset becomes a 500).
 _BROKEN = ("unreached", "broken_off", "stream_cut", "odd_answer", "unreadable")
 
 
 def of_step(step: Step) -> Row | None:
-    """What the error of ``step`` means by itself; as it was found before, where it was."""
+    """Classify the error of ``step``; an earlier result in its metadata is reused."""
     if isinstance(known := step.metadata.get(KNOWN), str):
         return ROWS.get(known)
     if step.error is None and step.exception_type is None:
@@ -133,10 +132,10 @@ def of_step(step: Step) -> Row | None:
 
 
 def of_tool(seen: Evidence, *, of_program: bool = False) -> Row | None:
-    """What the error of a tool means; ``None`` where nothing tells.
+    """Classify a tool's error; ``None`` if nothing identifies it.
 
-    ``of_program`` says that the error came from code that the agent wrote: its arguments and
-    structures are the code's own, so its words tell only what lies outside it.
+    ``of_program`` means that the error came from code written by the agent: its arguments and
+    structures are the code's own, so its words identify only causes outside it.
     """
     status = seen.any_status
     rows = [row for row in _OF_TOOLS if row.type in _OUTSIDE] if of_program else _OF_TOOLS
@@ -157,9 +156,9 @@ def _first(rows: Iterable[Row], holds: Callable[[Row], bool]) -> Row | None:
 
 
 def of_provider(exc: BaseException) -> tuple[Row | None, Evidence]:
-    """What an error of a provider means, with what it shows; text counts where nothing else does.
+    """Classify a provider's error and return its evidence; text counts only if nothing else does.
 
-    400, 401, 403 and 404 are never weather, whatever the text beside them says.
+    400, 401, 403 and 404 are never transient, whatever the text says.
     """
     last = evidence_of(step_of(exc, 0, ""))
     whole = "\n".join(text_of(link) for link in chain_of(exc))
@@ -182,8 +181,11 @@ def of_provider(exc: BaseException) -> tuple[Row | None, Evidence]:
 
 
 def _is_expired_deadline(seen: Evidence) -> bool:
-    """Whether it is the ``TimeoutError`` of a deadline in the tool: the built-in one, bare, as no
-    library says so little of its own, or in the words of a deadline."""
+    """Return whether it is the ``TimeoutError`` of a deadline in the tool.
+
+    That is the built-in class, either without text, which no library leaves empty, or worded as a
+    deadline.
+    """
     is_builtin = "TimeoutError" in seen.names <= {"TimeoutError", "OSError"} and not seen.errno
     deadline = ROWS["deadline"]
     return is_builtin and (not seen.words or deadline.has_words(seen, deadline.words))

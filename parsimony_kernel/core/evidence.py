@@ -1,7 +1,7 @@
-"""What an error shows: class names, status, codes and words, from an exception or from its text.
+"""Extract the evidence of an error: class names, status, codes and words.
 
-Reading only; what it means is in ``error_table``. Classes are told apart by name along the whole
-cause chain, so no client library is imported.
+It comes from an exception or its text; its meaning is in ``error_table``. Classes are matched by
+name along the whole cause chain, so no client library is imported.
 """
 
 import builtins
@@ -33,7 +33,7 @@ _TEXT = {
 _QUOTING = frozenset(TABLE["text"]["quoting"].split())
 _TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
 _TRACEBACK = "Traceback (most recent call last)"
-# Where clients keep them: attributes, and keys of what those hold.
+# Where client libraries keep them: paths of attributes and keys.
 _HEADERS = "response.headers litellm_response_headers headers"
 _STATUSES = """
 status_code response.status_code status http_status code response.ResponseMetadata.HTTPStatusCode"""
@@ -42,12 +42,12 @@ _CODES = "code type status error_code sqlite_errorname response.Error.Code error
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an error shows.
+    """The evidence of an error.
 
-    ``names`` are the classes of the error itself, ``causes`` those of what led to it. ``status``
-    is the one that a response had, ``claimed`` one that only litellm says, ``said`` one in the
-    text. Codes are lower case, ``errno`` is symbolic, and ``words`` the text of the error without
-    the class's name in front.
+    ``names`` are the classes of the error itself, ``causes`` those of the errors that led to it.
+    ``status`` comes from a response, ``claimed`` only from litellm, ``said`` from the text. Codes
+    are lower case, ``errno`` is symbolic, and ``words`` is the error's text without the leading
+    class name.
     """
 
     names: frozenset[str] = frozenset()
@@ -62,12 +62,14 @@ class Evidence:
 
     @property
     def any_status(self) -> int | None:
-        """The status, from wherever it is known."""
+        """The status, from whichever source has one."""
         return self.status or self.claimed or self.said
 
 
 def facts_of(exc: BaseException) -> dict[str, Any]:
-    """What ``exc`` shows beyond its text, plain enough for ``Step.metadata`` and a journal."""
+    """Return the facts of ``exc`` beyond its text, as plain values for ``Step.metadata`` and
+    journals.
+    """
     chain = list(chain_of(exc))
     raised = (link.failure.type for link in chain if isinstance(link, FailureRaised))
     found: dict[str, Any] = {
@@ -84,14 +86,14 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
 
 
 def step_of(exc: BaseException, index: int, action: str, **fields: Any) -> Step:
-    """The step that ended with ``exc``."""
+    """Return the step that ended with ``exc``."""
     name, facts = type(exc).__name__, {**facts_of(exc), **fields.pop("metadata", {})}
     error = text_of(exc) or name
     return Step(index, action, error=error, exception_type=name, metadata=facts, **fields)
 
 
 def evidence_of(step: Step) -> Evidence:
-    """What the error of ``step`` shows; facts in its metadata count before what its text says."""
+    """Return the evidence of a step's error; facts in its metadata outrank its text."""
     facts = step.metadata
     named = [str(name) for name in facts.get("names", ())]
     if step.exception_type:
@@ -123,7 +125,7 @@ def evidence_of(step: Step) -> Evidence:
 
 
 def chain_of(exc: BaseException) -> Iterator[BaseException]:
-    """``exc`` and whatever led to it, each once, nearest first."""
+    """Yield ``exc`` and the errors that led to it, each once, nearest first."""
     waiting: list[Any] = [exc]
     seen: set[int] = set()
     while waiting:
@@ -132,14 +134,14 @@ def chain_of(exc: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(link))
         yield link
-        # litellm keeps the reason of a broken stream in an attribute.
+        # litellm keeps the cause of a broken stream in an attribute.
         waiting += [peek(link, "original_exception"), link.__cause__]
         waiting.append(None if link.__suppress_context__ else link.__context__)
         waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
 
 
 def peek(thing: object, name: str) -> Any:
-    """An attribute, or ``None`` where there is none or it breaks."""
+    """Return an attribute; ``None`` if it is missing or raises."""
     try:
         return getattr(thing, name, None)
     except Exception:  # boundary: user object - a property of it
@@ -147,16 +149,16 @@ def peek(thing: object, name: str) -> Any:
 
 
 def text_of(exc: BaseException) -> str:
-    """The exception's words, without a traceback in them; empty where they cannot be had."""
+    """Return the exception's text without any traceback; empty if it cannot be made."""
     try:
-        # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
+        # litellm puts whole tracebacks into its messages; they are no evidence.
         return str(exc).partition(_TRACEBACK)[0]
     except Exception:  # boundary: user object - its __str__
         return ""
 
 
 def error_body(exc: BaseException) -> Any:
-    """The body of the error response, its ``error`` member where it has one."""
+    """Return the body of the error response, or its ``error`` member if it has one."""
     body = peek(exc, "body")
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         return body["error"]
@@ -164,9 +166,9 @@ def error_body(exc: BaseException) -> Any:
 
 
 def retry_after(exc: BaseException) -> float | None:
-    """Seconds that the provider asks to wait, from any of the places where clients keep headers.
+    """Return the seconds that the provider asks to wait, wherever the client keeps its headers.
 
-    A date is measured against the ``Date`` of the same response, so no clock is read.
+    A date is compared with the ``Date`` of the same response, so no clock is read.
     """
     for path in _HEADERS.split():
         try:
@@ -197,7 +199,7 @@ def _is_wrapper(exc: BaseException) -> bool:
 
 
 def _at(thing: object, path: str) -> Any:
-    """What stands at the end of attributes, or keys."""
+    """Return the value at the end of a path of attributes or keys."""
     for name in path.split("."):
         thing = thing.get(name) if isinstance(thing, Mapping) else peek(thing, name)
     return thing
@@ -235,7 +237,7 @@ def _with_bases(name: str) -> Sequence[str]:
 
 
 def _terminal(text: str) -> str:
-    """The error itself where ``text`` is a whole traceback: what follows its last frame."""
+    """Return the error itself if ``text`` is a whole traceback: the text after its last frame."""
     _, is_traceback, after = text.rpartition(_TRACEBACK)
     if is_traceback:
         text = re.split(r"\n(?=\S)", after.rstrip(), maxsplit=1)[-1]
@@ -243,11 +245,11 @@ def _terminal(text: str) -> str:
 
 
 def _found(what: str, words: str) -> list[str]:
-    """What the pattern of ``what`` finds in ``words``."""
+    """Return the matches of the pattern ``what`` in ``words``."""
     return [next(filter(None, each.groups())) for each in _TEXT[what].finditer(words)]
 
 
 def _errno_in(words: str) -> str:
-    """The symbolic error number that stands in the text, by itself or as a number."""
+    """Return the symbolic errno in the text, which may be written as a number."""
     found = (errno.errorcode.get(int(e), "") if e.isdigit() else e for e in _found("errno", words))
     return next((each for each in found if hasattr(errno, each)), "")
