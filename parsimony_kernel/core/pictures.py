@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 KEY = "picture"
-# In pixels. Providers scale larger pictures down, so those only cost more.
+# In pixels. No provider reads more, so a larger picture only costs more.
 LONGEST_SIDE = 1_024
 # The text that marks a picture in a transcript or a recording.
 MARK = "as drawn (picture "
