@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_seriali
 
 from parsimony_kernel.core.text import utf8
 
-# The limit for the rows of one table in a prompt.
+# Characters for the rows of one table in a prompt.
 MAX_TABLE_TEXT = 3_900
 
 Kind = Literal["table", "series", "unnamed series"]

@@ -348,8 +348,8 @@ def _asked(question: bl.QuestionBlock) -> list[str]:
 
 def _is_work(block: bl.Block) -> bool:
     if isinstance(block, bl.StepBlock):
-        # Of the agent's own housekeeping nobody reads when it worked; what was allowed goes on as
-        # a step of the same number.
+        # Leave out the agent's own housekeeping that worked, and allowed steps, which continue as a
+        # step of the same number.
         idle = ("allowed", "done", "running") if block.tool_type == "plan" else ("allowed",)
         return block.state not in idle
     return isinstance(block, _WORK)
@@ -420,7 +420,7 @@ def _summary(
         if outcome.kind != "result":
             return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
         said = set(_NAME.findall(outcome.words))
-        # What the steps before an answer made stands in the fold of those.
+        # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}
         made = [name for name in outcome.variables if name not in said | older]
     names = [(pt.Mono(name),) for name in made] if outcome is not None else []
