@@ -21,7 +21,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; cancellable at any moment."""
+        """Wait for ``seconds``; cancellable at any moment."""
         ...
 
 

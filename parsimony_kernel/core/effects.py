@@ -29,7 +29,7 @@ class Standing:
 
 
 class Effects(Protocol):
-    """The record of writes. Every change is durable before the call returns.
+    """The record of writes. Every change is recorded before the call returns.
 
     A key belongs to one run. The same action with the same inputs, begun by another run with
     unknown outcome, blocks the write as well, and is settled together with the run's own; another

@@ -242,7 +242,7 @@ class Handoff(AgentEvent):
 
 
 class PartialRunSummary(AgentEvent):
-    """The run stopped early on its own."""
+    """The run stopped early by itself."""
 
     type: Literal["partial_run_summary"] = "partial_run_summary"
     missing: str

@@ -81,7 +81,7 @@ class Failure:
 
     Equality and hash are over ``(kind, explanation, blockers)``: the memory of lessons drops
     duplicates by them, and what was measured along the way (``metadata``) must not keep two
-    tellings of the same failure apart.
+    reports of the same failure apart.
 
     Args:
         kind: what went wrong.

@@ -160,7 +160,7 @@ class PrimitiveObject(_Output):
     truncated: bool = False
 
     def for_model(self) -> dict[str, Any]:
-        """Type and text."""
+        """Return the type and the text."""
         told = {"type": self.type, "python_type": self.python_type, "text": self.text}
         return {**told, **_if_any(name=self.name, truncated=self.truncated)}
 

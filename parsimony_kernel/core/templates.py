@@ -8,7 +8,7 @@ from typing import Any
 def rendered(name: str, **values: Any) -> str:
     """Render the template ``name``, a path in the package, with ``values``.
 
-    Characters that XML cannot hold or that change the direction of writing are removed.
+    Characters that XML cannot hold or that change the direction of writing become U+FFFD.
     """
     return str(_environment().get_template(name).render(values))
 
