@@ -8,18 +8,22 @@ from typing import Any
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Called by ``%load_ext parsimony_agent``; a second call changes nothing."""
+    """Load the extension, for ``%load_ext parsimony_agent``; a second call changes nothing."""
     from parsimony_agent.extension import install
 
     install(shell)
 
 
 async def answer_here(turn_id: str, reply: str) -> None:
-    """Answer the question of turn ``turn_id`` in the current shell, for a caller outside it.
+    """Answer the question of turn ``turn_id`` in the current shell, on behalf of an outside caller.
 
-    ``reply`` is the number of a choice or words, taken as they are. The turn goes on in the cell
-    that asked when this process still shows it, and what is new of it is shown as one display.
-    Errors are one line without a traceback, among them that the extension is not loaded here.
+    The turn continues in the cell that asked if this process still displays it, and the new part of
+    its record is shown as one display. Errors are one line without a traceback, including the one
+    that says the extension is not loaded here.
+
+    Args:
+        turn_id: the turn that waits.
+        reply: the number of a choice, or free text, which is taken literally.
     """
     from parsimony_agent.extension import here
 
@@ -27,7 +31,7 @@ async def answer_here(turn_id: str, reply: str) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Called by ``%unload_ext`` and before ``%reload_ext``; leaves the shell as it was."""
+    """Unload the extension, for ``%unload_ext`` and before ``%reload_ext``; restores the shell."""
     from parsimony_agent.extension import uninstall
 
     uninstall(shell)

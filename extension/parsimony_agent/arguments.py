@@ -1,15 +1,15 @@
-"""What can be written after ``%%agent`` and ``%agent``, by the tables of ``arguments.toml``.
+"""Parse what follows ``%%agent`` and ``%agent``, by the tables of ``arguments.toml``.
 
-The tables are the only source of parsing, help, completion and suggestions. IPython's parser of
-magics reads them, for ``jupyter parsimony`` as well. A request is never split into words: flags
-stand before it, and what follows them is taken as it was typed. So IPython's ``parse_argstring`` is
-not used: it splits all of it, leaves quotes in the words, and fails at an apostrophe.
+The tables are the only source of parsing, help, completion and suggestions; ``jupyter parsimony``
+uses them as well, through IPython's parser for magics. A request is never split into words: flags
+come first, and the text after them is kept as typed. So IPython's ``parse_argstring`` cannot be
+used: it splits everything, leaves quotes in the words, and fails at an apostrophe.
 
-An argument is declared in argparse's own words; ``read`` or ``choices`` say how its value is read,
-``completes`` what completion proposes, ``group`` makes arguments exclude one another, and ``rest``
-takes all that follows, as it was typed. A command stands under its heading of the help; ``run`` is
-the function that does it, where it is not called as the command is, and ``awaits`` says that it is
-awaited.
+An argument is declared with argparse's keywords, and with some of our own: ``read`` or ``choices``
+say how its value is parsed, ``completes`` what completion proposes, ``group`` makes arguments
+mutually exclusive, and ``rest`` takes all remaining text as typed. A command is listed under its
+heading in the help; ``run`` names its function if that differs from the command, and ``awaits``
+marks a coroutine function.
 """
 
 import argparse
@@ -30,12 +30,12 @@ from parsimony_agent.pending import Misuse
 Reader: TypeAlias = Callable[[str], Any]
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-# What completion proposes of models.
+# The model names that completion proposes.
 MODEL_NAMES: list[str] = _TABLES["models"]
 
 
 def _number(form: str, needs: str, units: Mapping[str, int], least: float = 1e-9) -> Reader:
-    """Reads a number of the ``form``, whose groups are the number and its unit."""
+    """Return a reader of numbers of the ``form``, whose two groups are the number and its unit."""
 
     def read(text: str) -> float:
         match = re.fullmatch(form, text, re.ASCII)
@@ -53,17 +53,20 @@ _READERS: Mapping[str, Reader] = {
     "text": str,
 }
 
-# How an argument is declared, by its names: the words of argparse, and those of ``_OWN``.
+# Declarations of arguments by their names, in argparse's keywords and those of ``_OWN``.
 Rows: TypeAlias = Mapping[str, Mapping[str, Any]]
 _OWN = frozenset({"read", "choices", "completes", "group", "rest"})
 
 
 def reader(row: Mapping[str, Any]) -> Reader:
-    """How the value that ``row`` describes is read. It raises ``ValueError`` with what it needs."""
+    """Return the parser for the value that ``row`` declares.
+
+    The parser raises ``ValueError`` with a description of valid values.
+    """
     choices = row.get("choices")
     if not choices:
         name: str = row.get("read", "text")
-        # A function of the kernel is imported when there is something to read.
+        # Import a kernel function only when there is a value to parse.
         return _READERS.get(name, lambda text: resolve_name(name)(text))
 
     def one_of(text: str) -> str:
@@ -75,13 +78,13 @@ def reader(row: Mapping[str, Any]) -> Reader:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
+    """Return ``" Did you mean 'x'?"`` for the nearest of ``known``; empty if none is near."""
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
-    """Declare ``rows``."""
+    """Declare ``rows`` on ``parser``."""
     groups: dict[str, Any] = {}
     for spelled, row in rows.items():
         given: dict[str, Any] = {key: row[key] for key in row if key not in _OWN}
@@ -107,8 +110,10 @@ def _typed(row: Mapping[str, Any]) -> Reader:
 
 
 class Parser(MagicArgumentParser):
-    """What is wrong is one line, raised as ``Misuse``, with the command that is near where there
-    are ``commands``."""
+    """A parser that raises errors as one-line ``Misuse``.
+
+    With ``commands``, the error for an unknown one suggests the nearest.
+    """
 
     commands: "Mapping[str, Parser]" = {}  # noqa: RUF012 - replaced, never changed
 
@@ -129,11 +134,11 @@ class Parser(MagicArgumentParser):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One sub-command of ``%agent``, or, without a name, what ``%%agent`` takes.
+    """One sub-command of ``%agent``, or, with an empty name, ``%%agent`` itself.
 
-    ``run`` is the function of ``commands`` or ``overview`` that does it: it is called with the
-    magics and the arguments by their names, and gives what is shown. ``awaits`` says that it is a
-    coroutine function, and its magic returns a coroutine. ``group`` is its heading of the help.
+    ``run`` names its function in ``commands`` or ``overview``, which is called with the magics and
+    the arguments by name and returns what to show. ``awaits`` marks a coroutine function, whose
+    magic returns a coroutine. ``group`` is its heading in the help.
     """
 
     name: str
@@ -145,16 +150,16 @@ class Command:
 
     @property
     def takes_text(self) -> bool:
-        """Whether what follows its flags is taken as it was typed."""
+        """Whether the text after its flags is taken as typed."""
         return any("rest" in row for row in self.arguments.values())
 
     @property
     def spelled(self) -> str:
-        """The command with its arguments, as help writes it."""
+        """The command with its arguments, as in a usage line."""
         return " ".join(self.parser(self.name).format_usage().split()).removeprefix("usage: ")
 
     def parser(self, prog: str) -> argparse.ArgumentParser:
-        """Reads what stands behind ``prog``."""
+        """Return the parser for the arguments after ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
         usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
         made = Parser(prog, usage, said, formatter_class=argparse.HelpFormatter)
@@ -163,7 +168,11 @@ class Command:
         return made
 
     def parse(self, line: str, prog: str) -> dict[str, Any]:
-        """What ``line`` says, by the names of the arguments. ``Misuse`` when it cannot be meant."""
+        """Parse ``line`` into arguments by name.
+
+        Raises:
+            Misuse: it is invalid.
+        """
         parser = self.parser(prog)
         if self.takes_text:
             words, rest = _leading(line.strip(), self.arguments, parser)
@@ -174,7 +183,7 @@ class Command:
         return {name: value for name, value in given.items() if value not in (None, False)}
 
 
-# A word, or several in quotes, and the space around them.
+# A word, or a quoted text, with the space around it.
 _WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s*""")
 
 
@@ -183,13 +192,13 @@ def _said(found: re.Match[str]) -> str:
 
 
 def _word(text: str) -> tuple[str, str]:
-    """The first word of ``text``, quotes taken off, and what follows it."""
+    """Return the first word of ``text``, without quotes, and the text after it."""
     found = _WORD.match(text)
     return (_said(found), text[found.end() :]) if found else ("", "")
 
 
 def _leading(text: str, rows: Rows, parser: argparse.ArgumentParser) -> tuple[list[str], str]:
-    """The flags that ``text`` begins with, with their values, and the rest as it was typed."""
+    """Split ``text`` into its leading flags with their values, and the rest as typed."""
     flags = flags_of(rows)
     found: list[str] = []
     while text.startswith("-"):
@@ -215,7 +224,7 @@ def _leading(text: str, rows: Rows, parser: argparse.ArgumentParser) -> tuple[li
 
 
 def flags_of(rows: Rows) -> dict[str, Mapping[str, Any]]:
-    """The rows of the flags among ``rows``, by each of their names."""
+    """Return the rows that declare flags, by each of their names."""
     flags = ((spelled.split(", "), row) for spelled, row in rows.items() if spelled[0] == "-")
     return {name: row for spelled, row in flags for name in spelled}
 
@@ -225,7 +234,7 @@ _REQUEST: Rows = {
     "text": {"rest": True, "nargs": "?", "metavar": "request", "help": "what you want, in words"}
 }
 CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
-# The flags of a cell, by each of their names.
+# The rows of a cell's flags, by each of their names.
 CELL_FLAGS = flags_of(_TABLES["cell"])
 
 
@@ -239,7 +248,7 @@ def _commands() -> Iterator[Command]:
 
 COMMANDS = {command.name: command for command in _commands()}
 
-# What coding assistants call some of them.
+# Names of these commands in coding assistants.
 _ELSEWHERE = {"rewind": "undo", "clear": "reset"}
 
 EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
@@ -247,23 +256,28 @@ EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
 
 @dataclass(frozen=True, slots=True)
 class CellRequest:
-    """A parsed agent cell: its words, and what its flags said, by their names."""
+    """A parsed agent cell: its request, and the values of its flags by name."""
 
     text: str
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
-    """What an agent cell says. ``Misuse`` when a flag is unknown or lacks its value.
+    """Parse an agent cell; text on the magic's own line comes before the body.
 
-    Words on the magic's own line belong to the request and stand before the body's.
+    Raises:
+        Misuse: a flag is unknown or lacks its value.
     """
     said = CELL.parse(line, magic)
     return CellRequest("\n".join(filter(None, (said.pop("text", ""), body.strip()))), said)
 
 
 def command_named(name: str, magic: str) -> Command:
-    """The sub-command ``name``. ``Misuse`` where there is none, with the nearest name."""
+    """Return the sub-command ``name``.
+
+    Raises:
+        Misuse: there is none; the message suggests the nearest.
+    """
     if name not in COMMANDS:
         raise Misuse(
             f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), COMMANDS)} "
@@ -273,8 +287,11 @@ def command_named(name: str, magic: str) -> Command:
 
 
 def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]]:
-    """The command of ``line``, ``help`` when it is empty, and its arguments. ``Misuse`` when it
-    cannot be meant."""
+    """Parse ``line`` into a command (``help`` if it is empty) and its arguments.
+
+    Raises:
+        Misuse: it is invalid.
+    """
     name, rest = _word(line)
     command = command_named("help" if name in ("", *_HELP) else name, magic)
     if rest.strip() in _HELP:
@@ -283,7 +300,7 @@ def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, 
 
 
 def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
-    """``rows`` as terms and what they mean, in 80 columns, the meanings from ``column`` on."""
+    """Format ``rows`` as terms and meanings in 80 columns, with the meanings from ``column`` on."""
     lines: list[str] = []
     for term, meaning in rows:
         if len(term) > column - 4:
@@ -295,8 +312,11 @@ def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
 
 
 def help_text(name: str = "agent", *, whole: bool = False) -> str:
-    """The help of both forms under the magic's ``name``, in 80 columns: every day's work, and the
-    other sub-commands by name, or the ``whole`` with the flags of a cell."""
+    """Format the help of both magics under ``name``, in 80 columns.
+
+    By default the everyday commands, and the others by name; ``whole`` adds their usage and the
+    flags of a cell.
+    """
     groups: dict[str, list[Command]] = {}
     for command in COMMANDS.values():
         groups.setdefault(command.group, []).append(command)

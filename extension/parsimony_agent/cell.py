@@ -1,7 +1,8 @@
-"""Which cell of which notebook is running, and the one session of its kernel process.
+"""Identify the running cell and its notebook, and open the one session of the kernel process.
 
-The front end's cell id where it sends one, else the hash of the source, so that the same source
-is the same turn. A program that starts several turns in one cell gets one key for each.
+A cell is identified by the front end's cell id if it sends one, else by the hash of its source, so
+the same source is the same turn. If a program starts several turns in one cell, each gets its own
+key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SessionFactory = Callable[[Any], Session]
 
 
 class Cells:
-    """Names cells; counts the turns that one execution starts."""
+    """Cell ids and turn keys; counts the turns that one execution of a cell starts."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -30,22 +31,22 @@ class Cells:
         self._keys: dict[str, int] = {}
 
     def parent(self) -> Mapping[str, Any]:
-        """The message of the front end that had the cell run; empty where there is none."""
+        """Return the front end's message that started this execution; empty if there is none."""
         parent: object = getattr(self._shell, "get_parent", dict)()
         return parent if isinstance(parent, Mapping) else {}
 
     def id(self) -> str:
-        """The front end's id of the cell that runs now; empty where it sends none."""
+        """Return the front end's id of the running cell; empty if it sends none."""
         cell_id = (self.parent().get("metadata") or {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else ""
 
     def key(self, source: str) -> str:
-        """The key of the cell that runs now and holds ``source``."""
+        """Return the key of the running cell, whose text is ``source``: its id, else a hash."""
         raw = source.encode("utf-8", "surrogatepass")
         return self.id() or hashlib.sha256(raw).hexdigest()[:16]
 
     def next_turn(self, source: str) -> str:
-        """The key of the cell that runs now, for one turn more of it."""
+        """Return the key for the next turn of the running cell; later ones get ``#2``, ``#3``, …"""
         header = self.parent().get("header") or {}
         execution = header.get("msg_id") or self._shell.execution_count
         if execution != self._execution:
@@ -56,7 +57,11 @@ class Cells:
 
 
 def working_folder() -> Path:
-    """The folder that code runs in. ``TurnError`` when it is gone."""
+    """Return the folder that code runs in.
+
+    Raises:
+        TurnError: it no longer exists.
+    """
     try:
         return Path.cwd()
     except OSError:
@@ -67,9 +72,10 @@ def working_folder() -> Path:
 
 
 def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
-    """The notebook's file: what Jupyter, then VS Code says, else the working folder.
+    """Return the notebook's path: Jupyter's, else VS Code's, else one in the working folder.
 
-    ``TurnError`` when that is needed and gone.
+    Raises:
+        TurnError: the working folder is needed and no longer exists.
     """
     for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
         if type(named) is str and named.endswith(".ipynb"):
@@ -83,12 +89,12 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def open_in(shell: Any) -> Session:
-    """The session of ``shell``'s notebook, running code in ``shell``."""
+    """Open the session of ``shell``'s notebook, with ``shell`` as its executor."""
     from parsimony_kernel.execution.notebook import NotebookExecutor
     from parsimony_kernel.session.session import NotebookSession
 
     where = locate(shell)
-    # The kernel's parent is its application, which knows how others can reach the kernel.
+    # The kernel's parent is its application, which has the kernel's connection file.
     application = getattr(getattr(shell, "kernel", None), "parent", None)
     return NotebookSession(
         executor=NotebookExecutor(shell),

@@ -1,6 +1,6 @@
-"""The sub-commands of ``%agent`` that do something: each takes the magics, its words and flags.
+"""The sub-commands of ``%agent`` that act. Each takes the magics, its words and its flags.
 
-Each is named in the table of ``arguments``; this is imported when one of them is called.
+They are named in the tables of ``arguments``; this module is imported when one is called.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def show(magics: AgentMagics, turn: str | None = None) -> None:
 
 
 async def fix(magics: AgentMagics, words: str = "", *, stop: Stop = None) -> None:
-    """Run a turn whose request is to fix the error that the notebook showed last.
+    """Run a turn whose request is to fix the notebook's last error; ``words`` add to the request.
 
-    ``words`` say more of what is wanted. ``TurnError`` when no cell has failed.
+    Raises:
+        TurnError: no cell has failed.
     """
     error = _last_error()
     if error is None:
@@ -78,18 +79,18 @@ async def fix(magics: AgentMagics, words: str = "", *, stop: Stop = None) -> Non
 
 
 def stop(magics: AgentMagics) -> Told:
-    """Stop the turn that is running."""
+    """Stop the running turn."""
     stopped = magics.opened is not None and magics.session.stop()
     return "Stopping the turn that is running." if stopped else "No turn is running."
 
 
 def undo(magics: AgentMagics, turn: str | None = None) -> Told:
-    """Undo a turn, the newest that can be by default, and say what that did."""
+    """Undo a turn, by default the newest that can be undone, and describe the result."""
     return _put_back(magics, turn, is_redo=False)
 
 
 def redo(magics: AgentMagics, turn: str | None = None) -> Told:
-    """Re-apply a turn that was undone, and say what that did."""
+    """Re-apply a turn that was undone, and describe the result."""
     return _put_back(magics, turn, is_redo=True)
 
 
@@ -102,7 +103,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:
-    """Hide a turn from later ones, and say what stays."""
+    """Hide a turn from later ones, and say what is kept."""
     session = magics.session
     hidden = resolve_turn(session.turns(), turn)
     session.forget(hidden.run_id)
@@ -114,7 +115,9 @@ def forget(magics: AgentMagics, turn: str) -> Told:
 
 
 def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
-    """Begin anew: no earlier turns, no own tools, the first model. Without ``yes``, say so only."""
+    """Start afresh: no earlier turns, no added tools, the first model. Only a preview without
+    ``yes``.
+    """
     session = magics.session
     tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
     if yes:
@@ -148,8 +151,11 @@ def model(magics: AgentMagics, name: str = "") -> Told:
 
 
 def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = False) -> Told:
-    """List the tools, or add or remove one. An MCP server is started only where the person has said
-    yes to its command line, now by ``yes`` or before."""
+    """List the tools, or add or remove one.
+
+    An MCP server is started only if the person has approved its command line, by ``yes`` now or
+    earlier.
+    """
     session = magics.session
     if do and not name:
         raise Misuse(f"{magics.name} tools {do} needs the name of a function, or mcp:SERVER.")
@@ -166,7 +172,7 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
 async def refresh(
     magics: AgentMagics, name: str, *, accept: bool = False, allow: bool = False, stop: Stop = None
 ) -> Told:
-    """Make a published artifact again in a clean kernel."""
+    """Rebuild a published artifact in a clean kernel."""
     name = re.sub(r"""^(["'])(.+)\1$""", r"\2", name)
     print(f"Making {name!r} again in a clean kernel …", flush=True)
     try:
@@ -180,11 +186,13 @@ async def refresh(
 
 
 def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
-    """What ``name`` means as a model: the name of one, or the model in that variable.
+    """Resolve ``name`` to a model: the name of one, or the model object in that variable.
 
-    A name that is known as a model's always means that model, whatever the notebook holds. Every
-    other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
-    one whose name cannot be shown.
+    A known model name always means that model, whatever variables exist. Any other name means a
+    variable, if there is one.
+
+    Raises:
+        TurnError: the variable holds no model, or one whose name cannot be displayed.
     """
     if name not in variables or name == OFFLINE or provider_of(name) is not None:
         return name
@@ -205,9 +213,9 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
 
 
 def _model_name(value: Any) -> str | None:
-    """The name of the model that ``value`` is; ``None`` where it is none."""
+    """Return the name of the model object ``value``; ``None`` if it is not one."""
     try:
-        # By its class: a frame has its columns as attributes, and a proxy everything.
+        # Check the class: a frame has its columns as attributes, and a proxy has any.
         is_model = not isinstance(value, type) and callable(getattr(type(value), "stream", None))
         name = value.name if is_model else None
     except Exception:  # boundary: user object - its attributes
@@ -216,14 +224,14 @@ def _model_name(value: Any) -> str | None:
 
 
 def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
-    """Start the server ``name`` and give its tools.
+    """Start the MCP server ``name`` and list its tools.
 
     Raises:
-        TurnError: the person has not allowed it yet: its command line, and how to.
-        ServerError: it is not known, or does not start.
+        TurnError: the person has not approved it yet; the message has its command line.
+        ServerError: it is unknown or does not start.
         SessionError: a turn is running.
     """
-    # Code that an agent runs adds no server, with or without --yes.
+    # Agent code must not add a server, with or without --yes.
     magics.session.tools.must_be_free()
     server = magics.session.tools.servers.find(name)
     if not server.is_allowed:
@@ -246,7 +254,7 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
 
 
 def _tools_in_words(tools: Iterable[Tool]) -> str:
-    """A line for each tool."""
+    """Format one line per tool."""
     lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in tools)
     return "\n".join(map(str.rstrip, lines))
 
@@ -257,7 +265,8 @@ def _tools_in_words(tools: Iterable[Tool]) -> str:
 def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -> Told:
     """Show the code that worked in a turn, the newest by default, or put it into the next cell.
 
-    ``TurnError`` when no code of the turn worked.
+    Raises:
+        TurnError: no code of the turn worked.
     """
     shown = resolve_turn(magics.session.turns(), turn)
     steps = code_that_worked(magics.session.events(shown.run_id))
@@ -266,19 +275,19 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
             f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
             "what happened."
         )
-    # Editors take such a comment for the beginning of a cell.
+    # Editors read `# %%` as the start of a cell.
     headings = (f"# %% {inline(step.purpose) or f'step {step.number}'}" for step in steps)
     parts = (f"{head}\n{step.code.rstrip()}" for head, step in zip(headings, steps, strict=True))
     whole = "\n\n".join(parts) + "\n"
     if cells:
-        # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
+        # A kernel can set only one next cell; editors and `jupytext` split it at the headings.
         magics.shell.set_next_input(whole)
         return f"The code of turn {shown.ordinal} is in the next cell."
     return whole
 
 
 def script(magics: AgentMagics, name: str, file: str = "") -> Told:
-    """Show a short script that rebuilds a variable, or write it into a new file."""
+    """Show a short script that rebuilds a variable, or write it to a new file."""
     source = magics.session.past.script(name).code
     if not file:
         return source
@@ -297,17 +306,16 @@ def script(magics: AgentMagics, name: str, file: str = "") -> Told:
 
 
 def _last_error() -> BaseException | None:
-    # Python 3.12 renamed it; IPython sets both where they are.
+    # Python 3.12 renamed `last_value`; IPython sets both if they exist.
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     is_theirs = isinstance(error, BaseException) and not isinstance(error, OneLine | Silent)
     return error if is_theirs else None
 
 
 def described(error: BaseException, words: str = "", *, tells_values: bool = True) -> str:
-    """The request: what failed, where, and the code that it went through.
+    """Format the request: the error, where it was raised, and the cells it passed through.
 
-    The words of an error can hold values from the data: without ``tells_values`` only its type is
-    told.
+    An error's text can quote data: without ``tells_values`` only its type is given.
     """
     parts = [
         f"{MENDING} Mend it, so that it does what it was meant to do, run the mended code, and say "
@@ -331,7 +339,7 @@ def _said(error: BaseException, *, tells_values: bool) -> str:
     if not tells_values:
         return f"{type(error).__name__} (its words stay in the notebook)"
     if isinstance(error, SyntaxError):
-        # Its own words name a file that stands for the cell.
+        # The full text names the made-up file of the cell.
         return f"{type(error).__name__}: {error.msg}"
     return "".join(traceback.format_exception_only(type(error), error)).strip()
 
@@ -341,7 +349,7 @@ def _fenced(code: str) -> str:
 
 
 def _cells_of(error: BaseException) -> list[tuple[str, int]]:
-    """Where in cells the error went through, from the outermost: the cell's code and the line."""
+    """Return the cells that the error passed through, outermost first, as code and line number."""
     found = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -353,6 +361,6 @@ def _cells_of(error: BaseException) -> list[tuple[str, int]]:
 
 
 def _source(name: str) -> str:
-    """The text of the cell that is called ``name``; empty where that is a file, as of ``%run``."""
-    # A kernel calls its cells like files of a temporary folder, and writes none.
+    """Return the text of the cell called ``name``; empty if it is a real file, as with ``%run``."""
+    # A kernel names its cells like temporary files that it never writes.
     return "" if Path(name).exists() else "".join(linecache.getlines(name))

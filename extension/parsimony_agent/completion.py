@@ -1,7 +1,7 @@
-"""Completion behind ``%%agent`` and ``%agent``, from the tables of ``arguments``.
+"""Completion for ``%%agent`` and ``%agent``, from the tables of ``arguments``.
 
-IPython keeps the proposals that begin with the word at the cursor, so a completer only says what
-could stand there. Nothing is imported for it, no session is opened, and no code of a person runs.
+IPython filters by the word at the cursor, so a completer lists everything that fits there.
+Completion imports nothing, opens no session and runs no user code.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,14 +14,14 @@ from parsimony_kernel.lineage.snapshot import visible
 
 
 def proposals(line: str, variables: Iterable[str]) -> list[str]:
-    """What could stand at the end of ``line``, which is the text up to the cursor."""
+    """Return the words that could end ``line``, the text up to the cursor."""
     known = {"models": MODEL_NAMES, "commands": COMMANDS, "variables": variables}
 
     def values(row: Mapping[str, Any]) -> list[str]:
         return list(row.get("choices", ()) or known.get(row.get("completes", ""), ()))
 
     magic, *words = line.split() or [""]
-    # The word at the cursor is still being typed.
+    # The last word is incomplete unless a space follows it.
     done = words if line[-1:].isspace() else words[:-1]
     if magic.startswith("%%"):
         command, done = CELL, ["", *done]
@@ -40,9 +40,9 @@ def proposals(line: str, variables: Iterable[str]) -> list[str]:
 
 
 def matcher(name: str, shell: Any) -> Any:
-    """The completer of the magics called ``name``, for ``shell.Completer.custom_matchers``.
+    """Return the completer of the magics called ``name``, for ``shell.Completer.custom_matchers``.
 
-    Where it has something to propose, nobody else is asked: a file would not fit there.
+    It suppresses other completers when it has proposals, since files would not fit there.
     """
 
     @context_matcher()  # type: ignore[untyped-decorator]

@@ -1,8 +1,8 @@
-"""What can be clicked beside a record: the answers to a question, and Stop.
+"""Widgets beside a record: the answers to a question, and Stop.
 
-A click may come on another thread and in the middle of a cell: it takes the reply, disables the
-controls and hands the reply over, or asks the turn to stop, nothing else. Widgets are an aid for
-input; they carry the record only on a page that was loaded again, which draws nothing else.
+A click may arrive on another thread and while a cell runs, so it only takes the reply, disables the
+controls and passes the reply on, or requests the stop. Widgets are for input; they show the record
+only on a reloaded page, which draws nothing else.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from parsimony_agent.publisher import Bundle
 from parsimony_agent.tables import note
 from parsimony_kernel.view.escape import html_text, inline, shortened
 
-# A front end marks what has lost its kernel with broken links. The record's style sheet takes them
-# away from what has this class, and the buttons with them.
+# A front end marks widgets without a kernel by broken links. The record's style sheet hides them,
+# and the buttons, by this class.
 _CLASS = "parsimony-record-controls"
-# A button has a margin of two pixels on each side.
+# A button has a margin of 2 px on each side.
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
@@ -27,10 +27,10 @@ _STOP_TOOLTIP = "Stops this turn; what it has done so far stays, and the record 
 
 
 class Control:
-    """Something to click. ``state`` is the text that it was closed into, ``None`` while open. It is
-    drawn through ``bundle``, and ``state`` changes whenever that does.
+    """A clickable control: open while ``state`` is ``None``, then closed with that text.
 
-    ``widget`` is what is drawn, ``instead`` its text where no widget is drawn.
+    It is drawn through ``bundle``, which changes whenever ``state`` does. ``widget`` is drawn while
+    it is open, ``instead`` is its text where widgets are not.
     """
 
     state: str | None = None
@@ -38,21 +38,25 @@ class Control:
     instead: str
 
     def settle(self, text: str) -> None:
-        """Close it; from now on the display is ``text``, or looks empty."""
+        """Close it; from now on the display is ``text``, or a blank."""
         self.state = text
 
     def bundle(self) -> Bundle:
-        """What to show now."""
+        """Return what to display now."""
         if self.state is not None:
             return note(self.state), {}
         return {**self.widget._repr_mimebundle_(), "text/plain": self.instead}, {}
 
 
 class Prompt(Control):
-    """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
+    """The controls of one question.
 
-    Without ``free_words`` there is nothing but the choices. ``magic`` is what answers where no
-    widget is drawn.
+    Args:
+        choices: their labels, a button each.
+        on_reply: takes the number of a choice or the typed words; one reply at most until
+            ``reopen``.
+        free_words: whether words can be typed.
+        magic: the line magic that answers where no widget is drawn.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class Prompt(Control):
         import ipywidgets as widgets
 
         self._on_reply = on_reply
-        # Held once there is a reply, or nobody is asked any more.
+        # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
         count = len(choices)
         how = {0: "WORDS", 1: "1"}.get(count, f"N, a number from 1 to {count}")
@@ -97,7 +101,7 @@ class Prompt(Control):
         )
         self.send.on_click(lambda _: self.take(self.field.value))
         self.field.on_msg(self._entered)
-        # HTML, because a label typesets mathematics: prices are no formulas.
+        # HTML, because a Label typesets mathematics, and prices have dollar signs.
         self._note = widgets.HTML(layout={"display": "none"})
         row = {"flex_flow": "row wrap", "align_items": "center", "max_width": "60em"}
         rows = [self.buttons, [self.field, self.send] if free_words else []]
@@ -107,7 +111,7 @@ class Prompt(Control):
 
     @property
     def said(self) -> str:
-        """The markup of the sentence that stands below the controls."""
+        """The markup of the note below the controls."""
         return str(self._note.value)
 
     def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
@@ -125,7 +129,7 @@ class Prompt(Control):
         self._note.value, self._note.layout.display = markup, ""
 
     def take(self, reply: str) -> None:
-        """Hand ``reply`` over, if it says something and nobody was faster."""
+        """Pass ``reply`` on, unless it is empty or another reply came first."""
         if not reply.strip():
             self._say("Type an answer, or choose one.")
         elif self._taken.acquire(blocking=False):
@@ -134,16 +138,16 @@ class Prompt(Control):
             self._on_reply(reply.strip())
 
     def reopen(self, why: str) -> None:
-        """The reply could not be used: say ``why`` and let the person try again."""
+        """Show ``why`` the reply could not be used and enable the controls again."""
         self._taken.release()
         self._say(why)
         self._enable(True)
 
     def settle(self, text: str) -> None:
-        """The question is closed.
+        """Close the question.
 
-        A page that was loaded again draws the widget and none of the updates of displays, so what
-        comes of the answer is told in the widget too: ``tell``.
+        A reloaded page draws the widget but no later updates of displays, so the outcome is shown
+        in the widget too, by ``tell``.
         """
         self._taken.acquire(blocking=False)
         super().settle(text)
@@ -153,13 +157,13 @@ class Prompt(Control):
             widget.close()
 
     def tell(self, markup: str) -> None:
-        """Show how it went on here, as HTML in which everything foreign is escaped."""
+        """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
         if self.state == "" and markup != self.said:
             self._show(markup)
 
 
 class StopButton(Control):
-    """Calls ``on_stop`` for every click until it is settled."""
+    """A button that calls ``on_stop`` for every click until it is settled."""
 
     instead = "Interrupt the kernel to stop this turn."
 
@@ -172,26 +176,28 @@ class StopButton(Control):
         self.widget.on_click(lambda _: on_stop() if self.state is None else None)
 
     def settle(self, text: str) -> None:
-        """The turn has ended or asks."""
+        """Close the button: the turn has ended or waits for an answer."""
         super().settle(text)
         self.widget.close()
 
 
 def in_loop(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
-    """What a click calls to have ``act`` done: perhaps on another thread, perhaps inside a cell, so
-    the loop that runs now takes it from there."""
+    """Return a callback that runs ``act`` in the current event loop.
+
+    A click may call it on another thread or while a cell runs.
+    """
     loop = asyncio.get_running_loop()
-    # The loop keeps weak references only.
+    # The loop keeps only weak references to tasks.
     done: list[Future[None]] = []
     return lambda reply: done.append(asyncio.run_coroutine_threadsafe(act(reply), loop))
 
 
 def is_heard_mid_cell(shell: Any) -> bool:
-    """Whether a click reaches a cell of ``shell`` while that cell awaits.
+    """Return whether a click reaches ``shell`` while one of its cells awaits.
 
-    ipykernel does so since it dispatches the messages of widgets beside a running cell. Before,
-    they come once the cell has ended, or, where the front end opened a subshell for them, on
-    another thread; whether it did cannot be seen before the first click.
+    Newer versions of ipykernel dispatch widget messages concurrently with a running cell. In older
+    ones they arrive after the cell has ended, or on another thread if the front end opened a
+    subshell for them, which cannot be known before the first click.
     """
     dispatch = getattr(getattr(shell, "kernel", None), "dispatch_shell", None)
     return dispatch is not None and "concurrent" in signature(dispatch).parameters

@@ -1,6 +1,6 @@
-"""What loading the extension puts into a shell, and takes out again.
+"""Install the extension into a shell, and remove it again.
 
-Everything that is installed here is undone here, in reverse. Nothing of it is heavy.
+Everything installed here is removed here, in reverse order. Nothing here imports anything heavy.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 NAME = "agent"
 SECOND_NAME = "parsimony"
 
-# What each shell has, and what takes it out again.
+# The magics of each shell, and the stack that removes them.
 _installed: WeakKeyDictionary[Any, tuple[AgentMagics, ExitStack]] = WeakKeyDictionary()
 
 
 def here() -> AgentMagics:
-    """The magics of the shell that runs now. ``TurnError`` says how to load them."""
+    """Return the magics of the current shell.
+
+    Raises:
+        TurnError: the extension is not loaded; the message says how to load it.
+    """
     from IPython.core import getipython
 
     shell = getipython.get_ipython()
@@ -39,15 +43,17 @@ def here() -> AgentMagics:
 
 
 def install(shell: Any, session_factory: SessionFactory = open_in) -> AgentMagics:
-    """Load the extension into ``shell``, if it is not yet; says so only when the usual name was
-    taken."""
+    """Load the extension into ``shell`` unless it is already there; return its magics.
+
+    Prints a line only if the usual name of the magic was taken.
+    """
     if shell in _installed:
         return _installed[shell][0]
     defer_grammar_of_addresses()
     known = shell.magics_manager
     taken = any(NAME in table for table in (*known.magics.values(), known.lazy_magics))
     name = SECOND_NAME if taken else NAME
-    # IPython's configuration files have the last word over Jupyter's.
+    # IPython's configuration files override Jupyter's.
     config = config_of_files()
     config.merge(getattr(shell, "config", None) or Config())
     settings = ParsimonyAgent(config=config)
@@ -80,8 +86,7 @@ def install(shell: Any, session_factory: SessionFactory = open_in) -> AgentMagic
 
 
 def uninstall(shell: Any) -> None:
-    """Take the extension out of ``shell``, if it is there, except what somebody has replaced
-    meanwhile."""
+    """Remove the extension from ``shell`` if loaded, except what others have replaced since."""
     if shell in _installed:
         _installed.pop(shell)[1].close()
 

@@ -1,7 +1,7 @@
-"""``%%agent`` and ``%agent``: what is written there, and who does it.
+"""``%%agent`` and ``%agent``: parse what was written and dispatch it.
 
-The functions that IPython calls parse and dispatch, nothing more. Everything that costs time to
-import stands behind the session and is imported when a turn needs it.
+The functions that IPython calls do nothing more. Everything slow to import is imported when a turn
+needs it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from parsimony_agent.turns import Turns
 
 
-# What a sub-command tells: a text, a mime bundle, several, or nothing.
+# What a sub-command returns: text, a mime bundle, several of these, or nothing.
 Told = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 
 _OF_A_TURN = (
@@ -40,12 +40,12 @@ _OF_A_TURN = (
     "parsimony_kernel.session.session",
     "parsimony_kernel.execution.notebook",
 )
-# A kernel that was interrupted cancels the cell some turns of the loop later.
+# An interrupted kernel cancels the cell a few iterations of the event loop later.
 _LATE_TURNS = 5
 
 
 async def _take_late_stop(stop: CancellationRequest) -> None:
-    """Set ``stop`` if Stop was pressed after the cell began and before it was listened for."""
+    """Set ``stop`` if Stop was pressed between the cell's start and the handler's installation."""
     try:
         for _ in range(_LATE_TURNS):
             await asyncio.sleep(0)
@@ -58,7 +58,7 @@ async def _take_late_stop(stop: CancellationRequest) -> None:
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """Turn what a session refuses into one line."""
+    """Turn the errors of a session into ``TurnError``, which is displayed as one line."""
     try:
         yield
     except Exception as error:
@@ -72,7 +72,7 @@ def _plainly() -> Iterator[None]:
 
 
 def doer(run: str) -> Callable[..., Any]:
-    """Who does what a table calls ``run``; imported when it is first called."""
+    """Return the function that ``run`` names in a command table; the first call imports it."""
     from parsimony_agent import commands, overview
 
     found: Callable[..., Any] = getattr(commands if hasattr(commands, run) else overview, run)
@@ -81,10 +81,14 @@ def doer(run: str) -> Callable[..., Any]:
 
 @dataclass(eq=False)
 class AgentMagics:
-    """The magics of one shell, and what their sub-commands work with.
+    """The magics of one shell, and the state that their sub-commands share.
 
-    ``name`` is the line magic as it is written; ``silence`` makes the shell show nothing for what
-    ends a cell quietly. ``opened`` is the session once it is open.
+    Args:
+        shell: the IPython shell.
+        name: the line magic as it is typed, such as ``%agent``.
+        settings: the settings of this shell.
+        silence: makes the shell display nothing for errors that end a cell quietly.
+        session_factory: opens the session, kept in ``opened``.
     """
 
     shell: Any
@@ -102,7 +106,7 @@ class AgentMagics:
         self._of_models: dict[str, str] = {}
 
     def close(self) -> None:
-        """Let go of the session; a turn that is running behind the cells is stopped."""
+        """Close the session; a turn that still runs in the background is stopped."""
         if self._turns is not None:
             self._turns.leave_all()
         if self.opened is not None and not self.opened.stop("the extension was unloaded"):
@@ -111,7 +115,7 @@ class AgentMagics:
 
     @no_var_expand  # type: ignore[untyped-decorator]
     def agent(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None] | None:
-        # The docstring is the help; it is set below, from the tables.
+        # The docstring is the help text, set below from the tables.
         return self._command(line) if cell is None else self._cell(line, cell)
 
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
@@ -132,7 +136,7 @@ class AgentMagics:
         return self._ask(request, cell_key)
 
     async def _ask(self, request: CellRequest, cell_key: str) -> None:
-        # Something can be seen of the turn before anything is imported for it.
+        # Give a sign before the slow imports.
         sign = self.displays()
         if sign.is_live:
             sign.say("Starting …")
@@ -143,7 +147,7 @@ class AgentMagics:
             sign.withdraw()
 
     def displays(self) -> Displays:
-        """Outputs of the cell that runs now, live where a front end draws them again."""
+        """Return the displays of the running cell, live if its front end can redraw them."""
         outlet = outlet_of(self.shell)
         said = self.settings.value("display")
         is_wanted = bool(self.cells.id()) if said == "auto" else said == "live"
@@ -167,7 +171,7 @@ class AgentMagics:
         return None
 
     def show(self, told: Told) -> None:
-        """Show what a sub-command tells. A text is never taken for a link or for markup."""
+        """Show the result of a sub-command. Text is never rendered as a link or as markup."""
         outlet = outlet_of(self.shell)
         for each in (told,) if isinstance(told, str | Mapping) else told or ():
             if not isinstance(each, str):
@@ -178,7 +182,7 @@ class AgentMagics:
                 outlet.show(words(each))
 
     async def run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
-        """Open what a turn needs and run it; Stop ends the cell quietly all the while."""
+        """Open what a turn needs and run ``begin``; Stop ends the cell quietly at any point."""
         self.user_cells.leave_out()
         stop = CancellationRequest()
         try:
@@ -186,7 +190,7 @@ class AgentMagics:
                 await _take_late_stop(stop)
                 working_folder()
                 for name in _OF_A_TURN:
-                    # Off the event loop, so that Stop is answered at once.
+                    # In a thread, so that the event loop can react to Stop at once.
                     if name not in sys.modules and not stop.is_set:
                         with suppress(Cancelled):
                             await stop.race(asyncio.to_thread(import_module, name))
@@ -197,11 +201,11 @@ class AgentMagics:
                     raise TurnStopped("The cell was stopped before its turn began.")
                 await begin(self.turns, stop)
         except Silent:
-            # Whoever set a handler of exceptions since we did took the place of ours.
+            # Another extension may have replaced our exception handler since.
             self.silence()
             raise
         except (asyncio.CancelledError, KeyboardInterrupt) as ended:
-            # Somebody else's cancellation is theirs to see.
+            # A cancellation that is not Stop's belongs to its caller.
             if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
                 raise
             self.silence()
@@ -209,7 +213,7 @@ class AgentMagics:
 
     @property
     def session(self) -> Session:
-        """The session of this notebook."""
+        """The session of this notebook, opened on first use."""
         if self.opened is None:
             with _plainly():
                 self.opened = self.session_factory(self.shell)
@@ -217,7 +221,7 @@ class AgentMagics:
         return self.opened
 
     def follow_settings(self) -> None:
-        """Take what was set of models since. What the environment says, the session knows."""
+        """Apply model settings that changed since. The session itself reads the environment."""
         of_models = self.settings.of_models()
         if of_models != self._of_models:
             self.session.configure(of_models)
@@ -229,7 +233,7 @@ class AgentMagics:
 
     @property
     def turns(self) -> Turns:
-        """The turns that this process shows."""
+        """The turns that this process displays."""
         if self._turns is None:
             from parsimony_agent.turns import Turns
 

@@ -1,4 +1,4 @@
-"""What a turn is run with: what its cell says, else what is set, else what is usual."""
+"""Resolve the options of a turn: the cell's flags, else the settings, else the defaults."""
 
 from typing import Any
 
@@ -13,10 +13,12 @@ from parsimony_kernel.session.turns import TurnOptions
 
 
 def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
-    """The options of the turn of ``request``.
+    """Return the options for the turn of ``request``.
 
-    Where neither the cell nor a setting names a model, it is the notebook's. ``TurnError`` when a
-    setting cannot be meant.
+    The model is ``None``, hence the notebook's, unless the cell names one.
+
+    Raises:
+        TurnError: a setting is invalid.
     """
 
     flags = request.flags
@@ -44,7 +46,11 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
 
 
 def check_target(name: str, variables: dict[str, Any], magic: str) -> None:
-    """Whether the result of a turn can be bound to ``name``. ``Misuse`` says why not."""
+    """Check that the result of a turn can be bound to ``name``.
+
+    Raises:
+        Misuse: it is no public identifier, or a variable of the user has that name.
+    """
     if not name.isidentifier() or name.startswith("_"):
         raise Misuse(f"{magic} -o takes the name of a variable, and got {name!r}.")
     if name in variables and not isinstance(variables[name], AgentResult):

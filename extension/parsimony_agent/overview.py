@@ -1,7 +1,7 @@
-"""The sub-commands of ``%agent`` that only tell: turns and their stories, artifacts, figures,
-and what goes to models, to the letter.
+"""The sub-commands of ``%agent`` that only report: turns, origins, artifacts, metrics, costs.
 
-Everything is read from the session when it is asked for, so it is the same after a restart.
+Among them are the exact requests that went, or would go, to models. Everything is read from the
+session on demand, so it is the same after a restart.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ _CHANGED = "you changed it since"
 
 
 def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
-    """The turns, or one of them with its record, which says what it did step by step. ``from`` is
-    another notebook, by its path in the workspace."""
+    """List the turns, or show one with its record of steps.
+
+    The flag ``from`` names another notebook, by its path in the workspace.
+    """
     session, source = magics.session, flags.get("from", "")
     turns: Sequence[TurnRow] = session.turns(source)
     if turn is not None:
@@ -58,7 +60,7 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
         turns = [resolve_turn(turns, turn, where=where, remedy=remedy)]
     rows = []
     for each in turns:
-        # In the person's own time, to the minute.
+        # Local time, to the minute.
         started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
         status = "not done" if each.status == "handed_off" else each.status
         with suppress(SessionError):  # a damaged entry hides no turn
@@ -73,12 +75,12 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
 
 
 def why(magics: AgentMagics, name: str) -> Told:
-    """Where a variable comes from."""
+    """Show where a variable comes from."""
     return magics.session.past.why(name).text()
 
 
 def diff(magics: AgentMagics, turn: str | None = None) -> Told:
-    """What a turn, the newest by default, did to the variables."""
+    """Show what a turn, the newest by default, changed in the variables."""
     session = magics.session
     number = None if turn is None else resolve_turn(session.turns(), turn).ordinal
     ordinal, found = session.past.diff(number)
@@ -86,8 +88,9 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 
 def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
-    """What an undo or a redo of turn ``ordinal`` did: how far it went, a line for each group of
-    names, and what follows from it.
+    """Describe the result of an undo or redo of turn ``ordinal``.
+
+    Says how complete it was, lists the names by outcome, and gives the consequences.
     """
     done = "re-applied" if is_redo else "undone"
     head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
@@ -113,12 +116,12 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
 
 
 def verify(magics: AgentMagics) -> Told:
-    """Whether the journal and what is published are as they were written."""
+    """Check that the journal and the published files are intact."""
     return "\n".join(report_of(*magics.session.verify()))
 
 
 def procedure(magics: AgentMagics, file: str) -> Told:
-    """Check the file of a task; what it enforces, and what it only reminds of."""
+    """Check a task file, and list which of its rules are enforced and which are reminders."""
     said = magics.session.tools.playbook(file)
     edges = said.procedure.edges if said.procedure is not None else ()
     rows = [
@@ -136,15 +139,18 @@ def procedure(magics: AgentMagics, file: str) -> Told:
 
 
 def artifacts(magics: AgentMagics) -> Told:
-    """What is published. No times: a notebook that lists it is compared with its outputs."""
+    """List what is published.
+
+    Without times, since a notebook that lists it is compared with its outputs.
+    """
     rows = [(each.kind, each.title, each.path) for each in magics.session.artifacts()]
-    # A path is there to be copied.
+    # One line for each row, so that a path can be copied.
     head, empty = ("kind", "title", "path"), "Nothing has been published here yet."
     return table(head, rows, empty=empty, widest=_PATH, width=None)
 
 
 def own_tools(session: Session, magic: str) -> Told:
-    """Your functions that are tools, and the MCP servers with what each brings."""
+    """List the user's functions that are tools, and the MCP servers with their state."""
     rows = [(each.name, first_line(each.description)) for each in session.tools.added().values()]
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
     mine = table(("tool", "what it does"), rows, empty=empty)
@@ -155,12 +161,12 @@ def own_tools(session: Session, magic: str) -> Told:
 
 
 def first_line(description: str) -> str:
-    """What a tool does, in one line."""
+    """Return the first line of a tool's description."""
     return description.partition("\n")[0]
 
 
 def metrics(magics: AgentMagics) -> Told:
-    """How the recent turns went, in figures, and the alerts that they call for."""
+    """Show the metrics of the recent turns, and the alerts they trigger."""
     session = magics.session
     recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
     found = figures.of_runs(recent)
@@ -169,14 +175,14 @@ def metrics(magics: AgentMagics) -> Told:
 
 
 def doctor(magics: AgentMagics) -> Told:
-    """What the agent needs, and what to do about what is missing."""
+    """Check what the agent needs, and say how to fix what is missing."""
     magics.follow_settings()
     environ = {**os.environ, **magics.settings.of_models()}
     return to_text(run_checks(environ, model=magics.session.model_name))
 
 
 def usage(magics: AgentMagics, topic: str = "") -> Told:
-    """What there is in short; the help of a sub-command or of a cell's flags; or all of it."""
+    """Show the short help, the help of a sub-command or of a cell's flags, or the whole help."""
     name = magics.name
     if topic == "flags":
         return CELL.parser(f"%{name}").format_help()
@@ -186,7 +192,7 @@ def usage(magics: AgentMagics, topic: str = "") -> Told:
 
 
 def cost(magics: AgentMagics) -> Told:
-    """What each turn has used of its model, those that were replaced among them, and the sum."""
+    """Show the model usage of each turn, replaced ones included, and the sum."""
     session = magics.session
     turns = [(turn, _calls(session.events(turn.run_id))) for turn in session.turns()]
     whole = [each for _, calls in turns for each in calls]
@@ -214,27 +220,30 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 
 
 def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str) -> str:
-    """What the turn of ``request`` would send first. ``magic`` is what errors call it."""
+    """Return the first request that the turn of ``request`` would send; ``magic`` is unused."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
     sent = session.preview(request.text, cell_key=cell_key, options=options)
-    # What stands around it on the wire is the provider's own.
+    # The rest of the message on the wire is the provider's format.
     head = f"To {request.flags.get('model') or session.model_name}, "
     head += f"{len(sent.messages)} messages and {len(sent.tools)} tools:"
     return "\n\n".join([head, *request_parts(sent)])
 
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
-    """What a turn with these words would send, under the flags of a cell that say what is told."""
+    """Show what a turn with these words would send, under the cell flags in ``told``."""
     return preview(magics, CellRequest(words, told), "", f"{magics.name} context")
 
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:
-    """What went to models in a turn: a line for each request, and the last one, or the one with
-    the number ``request``, to the letter. Each repeats the one before, where nothing was shortened.
+    """Show the requests that a turn sent to models: a line for each, and one of them in full.
 
-    ``TurnError`` when there is no such turn or request.
+    The full one is the last, or number ``request``. Each request repeats the one before, unless it
+    was shortened.
+
+    Raises:
+        TurnError: there is no such turn or request.
     """
     session = magics.session
     found = resolve_turn(session.turns(), turn)
@@ -285,13 +294,13 @@ def _json(value: Any) -> str:
 
 
 def request_parts(request: ModelRequest) -> list[str]:
-    """The messages of ``request`` and its tools, to the letter."""
+    """Return the messages of ``request`` and its tools, character for character."""
     tools = literal("\n".join(["── tools ──", *map(_json, request.tools)]))
     return [*map(message_words, request.messages), tools]
 
 
 def message_words(message: Mapping[str, Any]) -> str:
-    """One message to the letter, under its role."""
+    """Return one message, character for character, under its role."""
     rest = {name: value for name, value in message.items() if name not in ("role", "content")}
     content: Any = message.get("content") or ""
     if pictures := list(map(_picture_words, pictures_in(message))):
@@ -302,7 +311,7 @@ def message_words(message: Mapping[str, Any]) -> str:
 
 
 def _picture_words(png_base64: str) -> str:
-    """A picture by its size in pixels, tokens and bytes, and its digest."""
+    """Describe a picture by its size in pixels, tokens and bytes, and its digest."""
     png = base64.b64decode(png_base64)
     width, height = size_of(png)
     return (
@@ -312,7 +321,7 @@ def _picture_words(png_base64: str) -> str:
 
 
 def literal(text: str) -> str:
-    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
+    """Escape invisible characters, and those that change how the rest looks, as Python does."""
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
         for char in text

@@ -1,18 +1,18 @@
 """The exceptions that end an agent cell, and the hook that keeps the silent ones silent.
 
-A cell that stops Run All has to raise; what it raises shows one line or nothing, never a
+A cell must raise to stop Run All; what it raises is displayed as one line or not at all, never as a
 traceback of ours.
 """
 
 import textwrap
 from typing import Any
 
-# Of a line, in columns: what a cell holds in a window of 700 pixels.
+# Columns that fit into a cell of a window 700 pixels wide.
 _WIDTH = 72
 
 
 class OneLine(Exception):
-    """Shown as its own text, without a traceback. IPython asks ``_render_traceback_``."""
+    """An error displayed as its own text, without a traceback, through ``_render_traceback_``."""
 
     label = "Parsimony Agent"
 
@@ -21,44 +21,44 @@ class OneLine(Exception):
 
 
 class Misuse(OneLine):
-    """A magic was written in a way that cannot be run; nothing was run."""
+    """A magic with invalid syntax or arguments; nothing was run."""
 
     label = "UsageError"
 
     def _render_traceback_(self) -> list[str]:
-        # Front ends break the lines of an error anywhere, in the middle of words too.
+        # Front ends break the lines of an error in the middle of words.
         fold = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False).fill
         return ["\n".join(map(fold, super()._render_traceback_()[0].split("\n")))]
 
 
 class TurnError(OneLine):
-    """A turn could not begin or go on."""
+    """A turn could not start or continue."""
 
 
 class QuestionUnanswered(OneLine):
-    """A turn waits for an answer and nobody is there to give it."""
+    """A turn waits for an answer in an unattended run."""
 
 
 class Silent(Exception):
-    """Fails the cell, so that queued cells do not run, and shows nothing."""
+    """Fails the cell, so that queued cells do not run, and displays nothing."""
 
     def _render_traceback_(self) -> list[str]:
         return []
 
 
 class QuestionPending(Silent):
-    """The turn of this cell waits for an answer, which its record says."""
+    """The turn of this cell waits for an answer; its record says so."""
 
 
 class TurnStopped(Silent):
-    """The turn of this cell was stopped, which its record says."""
+    """The turn of this cell was stopped; its record says so."""
 
 
 class SilentStop:
-    """Makes IPython show nothing at all for ``Silent``, whatever else is installed.
+    """Make IPython display nothing for ``Silent``, whatever other handlers are installed.
 
-    IPython has one slot for custom exception handlers. What was in it is asked for everything
-    that is not ours, and is put back by ``uninstall`` unless somebody has replaced us meanwhile.
+    IPython has one slot for custom exception handlers. The previous handler still gets every other
+    exception, and ``uninstall`` restores it unless ours has been replaced since.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -70,7 +70,7 @@ class SilentStop:
         return self._handler is not None and self._shell.CustomTB is self._handler
 
     def install(self) -> None:
-        """Take the slot, if it is not ours already."""
+        """Take the slot, unless we have it already."""
         if self._is_installed():
             return
         shell = self._shell
@@ -78,7 +78,7 @@ class SilentStop:
 
         def handle(shell: Any, etype: Any, value: Any, tb: Any, tb_offset: Any = None) -> Any:
             if isinstance(value, Silent):
-                # The reply quotes this attribute: an older error's traceback must not be in it.
+                # The reply quotes this attribute; it must not hold an older error's traceback.
                 shell._last_traceback = None
                 return None
             return before[1](etype, value, tb, tb_offset=tb_offset)
@@ -87,7 +87,7 @@ class SilentStop:
         self._before, self._handler = before, shell.CustomTB
 
     def uninstall(self) -> None:
-        """Put back what was in the slot."""
+        """Restore the previous handler."""
         if self._is_installed():
             self._shell.custom_exceptions, self._shell.CustomTB = self._before
         self._handler = None

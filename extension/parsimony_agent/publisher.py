@@ -1,7 +1,7 @@
-"""Where output goes: the cell that was running when the outlet was made.
+"""Publish outputs to the cell that was running when the outlet was made.
 
-Agent code runs with the shell's display publisher and streams captured, and the record is drawn
-meanwhile. So an outlet holds what it writes to and never goes through what is captured.
+While agent code runs, the shell's display publisher and streams are captured, yet the record must
+be drawn. So an outlet keeps its own channel and bypasses the capture.
 """
 
 import sys
@@ -15,15 +15,15 @@ from parsimony_agent.tables import note
 Mime = Mapping[str, Any]
 # A display's mime bundle and metadata.
 Bundle = tuple[Mime, Mime]
-# Takes a display message, and whether it replaces the display of the same id.
+# Sends a display message; the flag says whether it replaces the display with the same id.
 Send = Callable[[Mapping[str, Mime], bool], None]
 
 
 @dataclass(eq=False)
 class Outlet:
-    """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``.
+    """A sink for mime bundles. A display shown with a ``display_id`` can be replaced by ``update``.
 
-    ``is_terminal`` says that the text is printed, once: nothing can be taken back.
+    ``is_terminal`` means that text is printed once and cannot be replaced.
     """
 
     send: Send
@@ -43,8 +43,10 @@ class Outlet:
 
 
 class Displays:
-    """Outputs of a cell, one below the other. Each is created once; where outputs can be redrawn
-    (``is_live``) it is replaced whenever it is another than before."""
+    """The outputs of a cell, in order.
+
+    Each is created once; a live one (``is_live``) is replaced whenever its content changes.
+    """
 
     def __init__(self, outlet: Outlet, *, is_live: bool = True) -> None:
         self.outlet = outlet
@@ -52,7 +54,7 @@ class Displays:
         self._shown: list[tuple[str | None, Bundle]] = []
 
     def show(self, outputs: Sequence[Bundle]) -> None:
-        """Bring the first outputs up to date, in their order."""
+        """Show ``outputs`` in the first positions, creating or replacing those that differ."""
         for position, output in enumerate(outputs):
             if is_new := position == len(self._shown):
                 self._shown.append((uuid.uuid4().hex if self.is_live else None, ({}, {})))
@@ -62,34 +64,37 @@ class Displays:
                 self.outlet.show(*output, display_id=display_id, update=not is_new)
 
     def say(self, text: str) -> None:
-        """Show a first sign of what is coming. What comes takes its place."""
+        """Show a first sign of activity, which the next output replaces."""
         self.show([({"text/plain": text, "text/html": f'<p role="status">{text}</p>'}, {})])
 
     def withdraw(self) -> None:
-        """Nothing came after the first sign: its place looks empty."""
+        """Blank the first sign if nothing replaced it."""
         if len(self._shown) == 1:
             self.show([(note(""), {})])
 
 
 def outlet_of(shell: Any) -> Outlet:
-    """The outlet of the cell that ``shell`` runs now."""
+    """Return the outlet of the cell that ``shell`` is running."""
     publisher = shell.display_pub
     if getattr(publisher, "pub_socket", None) is not None:
         return Outlet(_to_kernel(publisher))
-    # Outside a kernel the base publisher prints; anything else has been put there to capture.
+    # Outside a kernel the base publisher prints; any other class is there to capture.
     if type(publisher).__name__ == "DisplayPublisher":
         return Outlet(_to_stdout(), is_terminal=True)
     return Outlet(lambda message, update: publisher.publish(**message, update=update))
 
 
 def _to_kernel(publisher: Any) -> Send:
-    """Sends on the kernel's IOPub channel. The messages keep the cell that runs now as their
-    parent, from every thread and also after the cell ended."""
+    """Return a sender on the kernel's IOPub channel.
+
+    Its messages keep the running cell as their parent, from any thread and after the cell has
+    ended.
+    """
     session, socket, topic = publisher.session, publisher.pub_socket, publisher.topic
     parent = {"header": dict(publisher.parent_header)}
 
     def send(message: Mapping[str, Mime], update: bool) -> None:
-        # What the cell printed before stands before what is shown now.
+        # Earlier prints of the cell must come first.
         sys.stdout.flush()
         sys.stderr.flush()
         kind = "update_display_data" if update else "display_data"
@@ -99,7 +104,7 @@ def _to_kernel(publisher: Any) -> Send:
 
 
 def _to_stdout() -> Send:
-    """Prints the text of what is shown, where ``print`` of the cell goes now."""
+    """Return a sender that prints the text of displays to the cell's current ``stdout``."""
     stream = sys.stdout
 
     def send(message: Mapping[str, Mime], update: bool) -> None:

@@ -1,10 +1,10 @@
-"""The record of a turn in the outputs of cells.
+"""Draw the record of a turn into the outputs of cells.
 
-The view folds events into blocks and blocks into a segment, the answer first; here that gets a
-place: one output for what is read first, one for the chart that answers, one for the work, and one
-for what can be clicked. A live place is redrawn, never more than ten times in any second, and ends
-in the form that a static one has at once. A block stays in the place where it was first drawn, so
-that a turn that goes on elsewhere still corrects what it said.
+The view folds events into blocks and blocks into a segment, the answer first. Here a segment gets a
+place: one output for the answer, one for its chart, one for the work, and one for controls. A live
+place is redrawn at most ten times in any second, and ends in the same form that a static one has. A
+block stays in the place where it was first drawn, so a turn that continues elsewhere still corrects
+its earlier output.
 """
 
 import asyncio
@@ -29,23 +29,22 @@ from parsimony_kernel.view.outline import png_of, progress_of, segment_of
 
 _log = logging.getLogger(__name__)
 
-# Eight redraws a second at most, which leaves two for the end of a run and for its question.
+# At most eight redraws a second, which leaves two for the end of a run and for its question.
 INTERVAL_S = 0.125
-# How often the elapsed time is brought up to date.
+# How often the elapsed time is updated.
 TICK_S = 1.0
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
 class Place:
-    """Where one segment of a turn is drawn, with the control that can be clicked or was.
+    """Where one segment of a turn is drawn, with its control, open or closed.
 
     Args:
-        displays: its outputs; none for what stands elsewhere already. Those that cannot be redrawn
+        displays: its outputs; ``None`` for a segment that is drawn elsewhere already. Static ones
             get the segment once, when it has ended.
-        elsewhere: not under the cell that asked, so the request and the usage are told.
-        goes_on: this goes on from the question above it, once the cell has ended. Output that
-            comes then cannot be added, it can only replace some; so all of it is emitted now,
-            looking empty.
+        elsewhere: not under the cell that asked, so the request and the usage are shown too.
+        goes_on: continues below an answered question, after the cell has ended. New outputs cannot
+            be added by then, only replaced, so all of them are emitted now as blanks.
     """
 
     def __init__(
@@ -55,17 +54,19 @@ class Place:
         self.is_live = displays is not None and displays.is_live
         self.control: Control | None = None
         self.displays = displays
-        # A line of a terminal says meanwhile what is going on.
+        # In a terminal, a status line shows the progress.
         self._status = StatusLine(sys.stderr) if is_terminal else None
         self._elsewhere, self._goes_on = elsewhere or is_terminal, goes_on
         if displays is not None and self.is_live and goes_on:
             displays.show([(note(""), {})] * 4)
 
     def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        """Show ``blocks``, in their order, and what else belongs here.
+        """Draw ``blocks`` in order, with the control.
 
-        ``ended`` says that this segment of the run is over; ``facts`` are what differs from run
-        to run, as metadata.
+        Args:
+            blocks: the blocks of this place.
+            ended: this segment of the run is over.
+            facts: what differs from run to run, as metadata.
         """
         if self._status is not None:
             self._status.show("" if ended else progress_of(blocks))
@@ -89,11 +90,14 @@ class Place:
 
 
 class TurnRecord:
-    """One turn as this process shows it: its view, and where each block of it stands.
+    """The record of one turn in this process: its view, and the place of each block.
 
-    ``view`` is what is known of the turn already: drawn in ``place``, or, without one, standing
-    elsewhere. ``place`` is where what is new is drawn; volatile blocks move along with it. Drawing
-    is an observer: trouble in it never ends the run, it is kept in ``trouble``.
+    Drawing only observes: an error in it never ends the run, it is kept in ``trouble``.
+
+    Args:
+        place: where new blocks are drawn; volatile blocks move along with it.
+        view: what is known of the turn already, drawn in ``place``, or elsewhere if there is none.
+        clock: for redraws and the elapsed time.
     """
 
     def __init__(
@@ -102,15 +106,15 @@ class TurnRecord:
         self.view = view
         self.last_event: AgentEvent | None = None
         self.trouble: Exception | None = None
-        # What asks, or asked last: a page that was loaded again still draws it.
+        # The open or the last prompt: a reloaded page still draws it.
         self.prompt: Prompt | None = None
         self.is_followed = False
         self._clock = clock
-        # When the last redraw was, in seconds.
+        # The monotonic time of the last redraw, in seconds.
         self._drawn_at = -INTERVAL_S
         self._elapsed_s = 0.0
         self._hint = ""
-        # The pixels of charts by their identity, once they are drawn, for exporters.
+        # Base64 PNGs of charts by identity, once rendered; for exporters.
         self._pixels: dict[str, str] = {}
         self._painting: asyncio.Task[None] | None = None
         self.place = place or Place()
@@ -119,17 +123,16 @@ class TurnRecord:
 
     @property
     def run_id(self) -> str:
-        """Empty until the run has begun."""
+        """The id of the run; empty until it has started."""
         return self.view.run_id
 
     @property
     def can_be_answered(self) -> bool:
-        """Whether its question stands there with controls."""
+        """Whether its question is open, with live controls."""
         return self.prompt is not None and self.prompt.state is None
 
     def _brought_up_to_date(self, block: bl.Block) -> bl.Block:
-        """``block`` with the pixels that are there, and while it is followed with the time that has
-        gone by."""
+        """Return ``block`` with its rendered pixels and, while followed, with the elapsed time."""
         match block:
             case bl.FigureBlock() if pixels := self._pixels.get(block.identity):
                 return replace(block, png_base64=pixels)
@@ -141,7 +144,7 @@ class TurnRecord:
         return block
 
     def _unpainted(self) -> list[bl.FigureBlock]:
-        """The charts without pixels that can have some."""
+        """Return the charts that have no pixels yet and can have some."""
         return [
             block
             for block in self.view.blocks
@@ -152,7 +155,7 @@ class TurnRecord:
         ]
 
     def paint(self) -> None:
-        """Make the pixels of charts that have none yet. Slow, and safe on another thread."""
+        """Render the pixels of charts that have none yet. Slow; safe on another thread."""
         from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
         for figure in self._unpainted():
@@ -165,7 +168,7 @@ class TurnRecord:
             self.draw(ended=True)
 
     def _claim(self) -> dict[Place, list[bl.Block]]:
-        """The blocks by place, new ones in the current place."""
+        """Return the blocks by place; new ones are assigned to the current place."""
         homes: dict[Place, list[bl.Block]] = {each: [] for each in self._home.values()}
         homes.setdefault(self.place, [])
         for block in map(self._brought_up_to_date, self.view.blocks):
@@ -175,20 +178,20 @@ class TurnRecord:
         return homes
 
     def go_on_below(self) -> None:
-        """Draw what is new from now on behind what stands in the current place."""
+        """Draw new blocks below the current place from now on."""
         if (there := self.place.displays) is not None:
             below = Displays(there.outlet, is_live=there.is_live)
             self.place = Place(below, goes_on=True)
 
     def add_prompt(self, prompt: Prompt) -> None:
-        """Put ``prompt`` below what stands in the current place."""
+        """Add ``prompt`` below the current place."""
         self.prompt = self.place.control = prompt
         self.draw(ended=True)
 
     def settle_prompt(self, text: str = "") -> None:
-        """Close the prompt, if it is open; its output becomes ``text``.
+        """Close the prompt if it is open; its output becomes ``text``.
 
-        Empty text is right where the record itself, just above, says what was answered.
+        Leave ``text`` empty if the record above it says what was answered.
         """
         if self.prompt is not None and self.prompt.state is None:
             self.prompt.settle(text)
@@ -196,7 +199,7 @@ class TurnRecord:
                 self.draw(ended=True)
 
     def draw(self, *, ended: bool) -> None:
-        """Bring every place up to date."""
+        """Redraw every place; an error is kept in ``trouble``."""
         self._drawn_at = self._clock.monotonic()
         trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
         self.trouble = trouble or self.trouble
@@ -210,15 +213,17 @@ class TurnRecord:
             self.prompt.tell(record_html(list(whole)))
 
     def _delay(self) -> float:
-        """Seconds until it may be drawn."""
+        """Return the seconds until the next redraw is due."""
         return max(0.0, self._drawn_at + INTERVAL_S - self._clock.monotonic())
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
-        """Do what only observes the run, which goes on whatever comes of it."""
+        """Run ``act``, which only observes the run; log and return its error, ``None`` if it has
+        none.
+        """
         try:
             act()
         except Exception as trouble:  # boundary: subscriber - it has still happened
-            # A log may end up in a cell, where words of data and models are not to be printed.
+            # A log may be displayed in a cell, so it must not quote data or models.
             kind = type(trouble).__name__
             _log.error("The record of turn %s %s (%s)", self.run_id, otherwise, kind)
             _log.debug("How that came about", exc_info=trouble)
@@ -233,12 +238,15 @@ class TurnRecord:
     ) -> None:
         """Fold and draw ``events`` to their end.
 
-        ``begun`` is called once the first has come, ``stopper`` once it is clear that this is not
-        over in a moment: what it gives stands in the record until the end. Drawing waits for its
-        turn, and what waited is drawn then, also when no further event comes. Code is drawn before
-        it runs, because it may hold the thread. Where something else is waited for, the elapsed
-        time is drawn about once a second. Where it is cancelled, the end is not drawn: the journal
-        knows it.
+        Redraws are throttled, and a delayed one happens even if no further event comes. Code is
+        drawn before it runs, because it may hold the thread. While a step waits, the elapsed time
+        is redrawn about once a second. On cancellation the end is not drawn: the caller reads it
+        from the journal.
+
+        Args:
+            events: the events of one segment of the run.
+            begun: called after the first event.
+            stopper: called once the run has taken a while; its control is shown until the end.
         """
         clock, base, start = self._clock, self.view.used.elapsed_s, self._clock.monotonic()
         due = asyncio.Event()
@@ -283,8 +291,8 @@ class TurnRecord:
                     tasks += map(asyncio.create_task, (draw_what_is_due(), tick()))
                 match event:
                     case ToolEvent(completed=False, tool_type="code"):
-                        # Code holds the thread while it runs, and the person must see what it is.
-                        if self.place.is_live:  # what is drawn once for all comes seldom enough
+                        # Code may hold the thread while it runs; the person must see it first.
+                        if self.place.is_live:  # a static place draws rarely enough
                             await clock.sleep(self._delay())
                         redraw()
                     case _:
@@ -306,9 +314,9 @@ class TurnRecord:
             if self.last_event is not None and not is_cancelled:
                 self.draw(ended=True)
             if lacks_pixels and self.place.is_live:
-                # The front end draws the chart already; this is for exporters.
+                # The front end has drawn the chart; the pixels are for exporters.
                 self._painting = asyncio.create_task(self._draw_painted())
-            # A generator that was left before its end closes its turn now, not some day.
+            # Close an unfinished generator now, not when it is collected, to end its turn.
             close = getattr(events, "aclose", None)
             if close is not None:
                 await close()

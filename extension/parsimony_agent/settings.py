@@ -1,10 +1,9 @@
-"""How the agent is set up in a shell: ``%config ParsimonyAgent``, the environment, files.
+"""Settings of the agent in a shell: ``%config ParsimonyAgent``, environment variables, files.
 
-What is asked for stands first: a flag of the cell, then ``%config ParsimonyAgent``, then
-``PARSIMONY_*`` in the environment, then Jupyter's configuration files, then the default. The
-table in ``settings.toml`` is the only source of the traits and of their help. What a flag of a cell
-is called as well is read and explained as that flag is; ``example`` stands where there is no
-default.
+Precedence: a flag of the cell, then ``%config ParsimonyAgent``, then ``PARSIMONY_*`` in the
+environment, then Jupyter's configuration files, then the default. The table in ``settings.toml`` is
+the only source of the traits and their help. A setting with the name of a cell flag is parsed and
+documented like that flag; ``example`` gives one where there is no default.
 """
 
 import os
@@ -23,10 +22,9 @@ FILE = "jupyter_parsimony_config.py"
 
 
 class Setting(TraitType[Any, Any]):
-    """One thing that can be set, as text; ``None`` where it is not set here.
+    """A setting whose value is text; ``None`` if it is not set here.
 
-    ``read`` takes the text and raises ``ValueError`` with what it needs; ``usual`` holds where
-    nobody has set it.
+    ``read`` parses the text and raises ``ValueError`` with what it needs; ``usual`` is the default.
     """
 
     def __init__(self, name: str, row: Mapping[str, Any]) -> None:
@@ -46,7 +44,11 @@ class Setting(TraitType[Any, Any]):
         return self.checked(str(value), f"ParsimonyAgent.{self.name}")
 
     def checked(self, text: str, named: str) -> str:
-        """``text`` without space around it. ``TraitError`` says what ``named`` takes instead."""
+        """Return ``text`` stripped, if it parses.
+
+        Raises:
+            TraitError: it doesn't; the message says what the setting ``named`` takes.
+        """
         text = text.strip()
         try:
             self.read(text)
@@ -60,7 +62,7 @@ class Setting(TraitType[Any, Any]):
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SETTINGS = {name: Setting(name, row) for name, row in _TABLE.items()}
-# Where else than in the environment something is set, as ``told`` says it.
+# The sources other than the environment, as ``told`` names them.
 SET_HERE = ("%config", "configuration file")
 _OF_MODELS = ("effort", "model_parameters", "model_aliases")
 
@@ -76,14 +78,15 @@ class ParsimonyAgent(Configurable):
         super().__init__(config=config or Config())
 
     def update_config(self, config: Config) -> None:
-        """What ``%config`` calls. It stands above the environment from now on."""
+        """Apply ``%config``; what it sets overrides the environment from now on."""
         self._here |= set(config.get("ParsimonyAgent", {}))
         super().update_config(config)
 
     def told(self, name: str) -> tuple[str, str]:
-        """The text of a setting, empty where there is none, and where it is from.
+        """Return the text of a setting (empty if not set) and its source.
 
-        ``TraitError`` where the environment says what cannot be meant.
+        Raises:
+            TraitError: the environment's value is invalid.
         """
         setting = SETTINGS[name]
         own: str | None = getattr(self, name)
@@ -97,12 +100,16 @@ class ParsimonyAgent(Configurable):
         return setting.usual, "default"
 
     def of_models(self) -> dict[str, str]:
-        """What is set here for every model, by the variables that would say the same."""
+        """Return the settings made here that apply to every model, by environment variable."""
         told = {SETTINGS[name].variable: self.told(name) for name in _OF_MODELS}
         return {name: text for name, (text, source) in told.items() if source in SET_HERE}
 
     def value(self, name: str) -> Any:
-        """What holds, read; ``None`` where nothing is set. ``TurnError`` if it cannot be meant."""
+        """Return the parsed value of a setting; ``None`` if it is not set.
+
+        Raises:
+            TurnError: the value is invalid.
+        """
         try:
             text, _ = self.told(name)
         except TraitError as wrong:
@@ -111,12 +118,14 @@ class ParsimonyAgent(Configurable):
 
 
 def config_of_files(folders: list[str] | None = None) -> Config:
-    """What Jupyter's configuration folders say, the person's own last. The working folder is not
-    one of them: what lies beside a notebook is not the person's word."""
+    """Load the configuration from Jupyter's folders; the person's own files override the others.
+
+    The working folder is left out: a file beside a notebook may not be the person's.
+    """
     from jupyter_core.paths import jupyter_config_path
 
     found = Config()
-    # Not by an Application: it sets logging up anew, which closes the handlers of everybody else.
+    # Not through an Application, which reconfigures logging and closes other handlers.
     for folder in reversed(folders or jupyter_config_path()):
         if (Path(folder) / FILE).is_file():
             found.merge(PyFileConfigLoader(FILE, path=folder).load_config())

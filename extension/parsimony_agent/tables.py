@@ -1,6 +1,6 @@
-"""Small tables and sentences as mime bundles: text for every front end, HTML where it is shown.
+"""Render small tables and sentences as mime bundles: text for every front end, HTML where shown.
 
-Every cell is escaped and capped. The text fits a terminal: what is too wide is folded.
+Every cell is escaped and capped. The text fits a terminal: cells that are too wide are folded.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ _LINES = (
     "margin:0;font-family:var(--jp-code-font-family,monospace)"
 )
 _CELL = "text-align:left;white-space:normal;word-break:"
-# A longer word, such as a path, is broken anywhere; others keep their letters together.
+# Longer words, such as paths, may be broken anywhere; shorter ones are kept whole.
 _LONG_WORD = 30
 
 
 def note(text: str) -> dict[str, Any]:
-    """The bundle of one sentence. Without words it takes no room: a blank, since exporters complain
-    about a bundle without anything and nbval doesn't read back what is empty."""
+    """Return the bundle of one sentence; without text, of a blank, which takes no room.
+
+    A blank, since exporters complain about an empty bundle and nbval doesn't read empty text back.
+    """
     if not text:
         return {"text/plain": " ", "text/html": " "}
     return {"text/plain": plain(text), "text/html": f"<p>{unbroken(html_text(text))}</p>"}
 
 
 def words(text: str) -> dict[str, Any]:
-    """The bundle of lines as they stand. A front end makes links of what is merely printed."""
+    """Return the bundle of lines as they are.
+
+    It has HTML because front ends turn addresses in plain text into links.
+    """
     text = plain(text).rstrip("\n")
     shown = unbroken(html_text(text))
     return {"text/plain": text, "text/html": f'<pre style="{_LINES}">{shown}</pre>'}
@@ -50,10 +55,15 @@ def table(
     widest: int = _WIDEST,
     width: int | None = WIDTH,
 ) -> dict[str, Any]:
-    """The bundle of ``rows`` under ``head``; ``empty`` is what is said when there are none.
+    """Return the bundle of ``rows`` under ``head``.
 
-    A cell is cut after ``widest`` columns of a terminal. The text is folded to ``width`` of them,
-    the widest cells first; ``None`` leaves each row on one line.
+    Args:
+        head: the column titles.
+        rows: a text for each column.
+        empty: the sentence shown if there are no rows.
+        widest: terminal columns after which a cell is cut.
+        width: terminal columns to which the text is folded, the widest cells first; ``None`` leaves
+            each row on one line.
     """
     if not rows:
         return note(empty)
@@ -79,7 +89,7 @@ def table(
 
 
 def _breaks(cell: str) -> str:
-    # JupyterLab takes `overflow-wrap:anywhere` out of what is not trusted.
+    # JupyterLab strips `overflow-wrap:anywhere` from untrusted outputs.
     return "break-all" if max(map(len, cell.split()), default=0) > _LONG_WORD else "normal"
 
 

@@ -1,11 +1,11 @@
-"""What is rewritten of a cell before it runs.
+"""Rewrite a cell before it runs: await agent magics, and keep question marks in requests.
 
-IPython does not await what a magic returns, so ``await`` is put before the call that the magic
-line was turned into. Only a call that is a statement of its own is touched, and only where a cell
-may await: not inside a function or a class, and never text inside strings.
+IPython does not await what a magic returns, so ``await`` is inserted before the call that the magic
+line was translated into. Only calls that are statements of their own are changed, and only where a
+cell may await: not in functions or classes, and never text in strings.
 
-IPython takes a line that ends in a question mark for a call for help. Behind a sub-command that
-takes a text it is a part of the text.
+IPython treats a line that ends in a question mark as a help request. After a sub-command that takes
+text, the question mark belongs to the text.
 """
 
 import ast
@@ -25,8 +25,10 @@ _CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def _calls(node: ast.AST, name: str) -> Iterator[tuple[ast.Call, list[ast.Constant]]]:
-    """The calls of the magic ``name`` below ``node`` that are statements of the cell itself, in
-    order: each with the line and, of a cell magic, the body."""
+    """Yield the calls of the magic ``name`` below ``node`` that are statements of the cell itself.
+
+    They come in order, each with its constant arguments: the line and, for a cell magic, the body.
+    """
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Expr(
@@ -44,21 +46,24 @@ def _calls(node: ast.AST, name: str) -> Iterator[tuple[ast.Call, list[ast.Consta
 
 
 def _is_awaited(words: Sequence[str]) -> bool:
-    """Whether a sub-command gives a coroutine; its help is shown at once."""
+    """Return whether a sub-command returns a coroutine; its help does not, it is shown at once."""
     return not _AWAITED.isdisjoint(words[:1]) and words[1:] not in (["-h"], ["--help"])
 
 
 def awaiting(name: str) -> Callable[[list[str]], list[str]]:
-    """The transformation for ``shell.input_transformers_post``, for a magic called ``name``."""
+    """Return the transformer that awaits the magic ``name``.
+
+    It is for ``shell.input_transformers_post``.
+    """
     marks = (f"run_cell_magic('{name}'", f"run_line_magic('{name}'")
 
     def transform(lines: list[str]) -> list[str]:
         source = "".join(lines)
         if not any(mark in source for mark in marks):
             return lines
-        # Positions of the ast count bytes.
+        # AST column offsets count bytes.
         raw = source.encode().split(b"\n")
-        # From the end backwards, so that the positions before stay true.
+        # Backwards, so that earlier positions stay valid.
         for call, told in reversed(list(_calls(tree(source), name))):
             row, at = call.lineno - 1, call.col_offset
             match told:
@@ -76,12 +81,14 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
 
 
 def asking(name: str) -> type[EscapedCommand]:
-    """The transformer for ``shell.input_transformer_manager``: lines of the magic called ``name``
-    that end in a question, such as ``%agent answer is it the first?``."""
+    """Return the token transformer for lines of the magic ``name`` that end in a question mark.
+
+    For ``shell.input_transformer_manager``; such a line is ``%agent answer is it the first?``.
+    """
     question = re.compile(rf"\s*%{name}\s+(?:{_OF_WORDS})\s.*\S\s*\?\s*$")
 
     class Asking(EscapedCommand):
-        """A magic line that ends in a question mark, taken before it is one for help."""
+        """A magic line that ends in a question mark, matched before IPython takes it for help."""
 
         priority = HelpEnd.priority - 1
 

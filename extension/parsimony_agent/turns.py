@@ -1,7 +1,7 @@
-"""The turns that this process shows: begun in a cell, shown again, and continued.
+"""The turns that this process displays: started in a cell, drawn again, resumed.
 
-A turn goes on where its question was asked, when a button was clicked, or in the cell that
-answers. Whatever it does, somebody holds its task and sees its errors.
+A turn resumes where its question was asked if a button was clicked, else in the cell that answers.
+Every task is owned by a cell or a click handler, which sees its errors.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
+    """Run turns in cells and after clicks, and keep the state needed to resume them."""
 
     def __init__(self, magics: Any, clock: Clock = SYSTEM_CLOCK) -> None:
-        # Those of the shell, which know the session, the cells, the settings and where to draw.
+        # The magics give access to the session, the cells, the settings and the displays.
         self._magics, self._shell, self._clock = magics, magics.shell, clock
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
-        # What each cell answered, by its id, and the cell that asked with its turn.
+        # By id of the answering cell: its words, the key of the cell that asked, the turn's run id.
         self._answer_of_cell: dict[str, tuple[str, str, str]] = {}
-        # What the results of turns are bound to, by run.
+        # The variable that takes a turn's result (``-o``), by run id.
         self._outs: dict[str, str] = {}
         atexit.register(self._end)
 
@@ -58,13 +58,19 @@ class Turns:
         *,
         elsewhere: bool = False,
     ) -> None:
-        """Run the turn of an agent cell and show it there, in the place of ``sign``.
+        """Run the turn of an agent cell and draw its record there, in place of ``sign``.
 
-        ``stop`` says that Stop was pressed before the session listened, ``elsewhere`` that the
-        request does not stand in the cell.
+        Args:
+            request: the parsed cell.
+            cell_key: the key of this turn of the cell.
+            stop: set if Stop was pressed before the session listened.
+            sign: the displays that show "Starting …".
+            elsewhere: the request is not the text of the cell, so the record repeats it.
 
-        Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
-        the cells behind it are not to run.
+        Raises:
+            TurnError: the turn cannot start.
+            QuestionPending: it waits for an answer; fails the cell so that queued cells do not run.
+            TurnStopped: it was stopped; fails the cell as well.
         """
         self._magics.follow_settings()
         place = Place(sign or self._magics.displays(), elsewhere=elsewhere)
@@ -92,19 +98,23 @@ class Turns:
         here: bool = False,
         stop: CancellationRequest | None = None,
     ) -> None:
-        """Answer a question and show how the turn goes on; raises what ``ask`` raises.
+        """Answer a question and draw how the turn continues; raises the same errors as ``ask``.
 
-        ``turn`` names which, the newest by default. In the cell that runs now, or, with ``here``,
-        where the question stands if this process still has it, and the caller gets the
-        continuation as one display.
+        Args:
+            words: the number of a choice, or free text.
+            turn: which turn to answer; the newest that waits by default.
+            here: continue where the question is displayed, if this process still displays it, and
+                give the caller the continuation as one display. Otherwise it continues in the
+                running cell.
+            stop: set if Stop was pressed before the session listened.
         """
         displays, session = self._magics.displays(), self._magics.session
         pending, cell = session.pending(), self._magics.cells.id()
         said, asked_in, answered = self._answer_of_cell.get(cell, ("", "", ""))
         newest = self._turn_of_cell.get(asked_in, answered)
         again = newest in (answered, *(each.turn.run_id for each in pending))
-        # The cell that asked was run again, as by Run All, and didn't ask again: what was chosen
-        # holds. A question of another cell is not meant: the same number may allow its code.
+        # The cell that asked was run again, as by Run All, and didn't ask again: the earlier choice
+        # holds. Never answer another cell's question instead: the same number may allow its code.
         is_none = (said == words and not again) or (session.has_answers and not pending)
         if turn is None and is_none:
             displays.outlet.show(tables.note("Nothing to answer: it wasn't asked again."))
@@ -148,7 +158,7 @@ class Turns:
         displays.outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
-        """Draw a turn in the cell that runs now, with a live prompt when it asks."""
+        """Draw a turn in the running cell, with a live prompt if it waits for an answer."""
         session = self._magics.session
         run_id = resolve_turn(session.turns(), named).run_id
         place = Place(self._magics.displays(), elsewhere=True)
@@ -166,23 +176,25 @@ class Turns:
             record.go_on_below()
 
     def leave_all(self) -> None:
-        """Turn every prompt into text: nobody listens to them any more."""
+        """Replace every open prompt by text, since nothing listens to it any more."""
         atexit.unregister(self._end)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magics.name} answer")
 
     def _end(self) -> None:
-        """The kernel ends in order: prompts become text where displays are still changed. Widgets
-        are told nothing, since the page may have let go of them."""
+        """Replace open prompts by text at an orderly exit of the kernel, where displays can change.
+
+        Widgets get no message, since the page may have discarded them.
+        """
         for record in self._records.values():
             if record.prompt is not None and record.can_be_answered:
                 record.prompt.state = f"To answer: {self._magics.name} answer"
                 record.draw(ended=True)
 
     def _is_attended(self) -> bool:
-        """Whether somebody could press a button.
+        """Return whether a person could press a button.
 
-        Who runs notebooks in a batch neither names their cells nor takes input for them.
+        Batch runs send no cell ids and do not allow input.
         """
         request = self._magics.cells.parent().get("content") or {}
         return bool(self._magics.cells.id()) or bool(request.get("allow_stdin"))
@@ -203,21 +215,21 @@ class Turns:
         try:
             await record.follow(events, begun, stopper)
         except asyncio.CancelledError:
-            # The journal has how it ended; the stream had no time to say it.
+            # The stream was cut off; the journal has the end.
             if record.last_event is not None:
                 events_kept = self._magics.session.events(record.run_id)
                 record.view = replay(events_kept)
                 record.draw(ended=True)
-                # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
+                # Pressing Stop repeatedly interrupts the kernel too, which cancels the cell.
                 match events_kept:
                     case [*_, RunCancelled(reason=why)] if why.startswith(_STOPPED):
                         raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
-            # What the turn came to so far, where its cell asked for that.
+            # The result so far, if the cell asked for one (``-o``).
             if name := self._outs.get(record.run_id):
                 self._shell.user_ns[name] = collect(self._magics.session.events(record.run_id))
-            # Only a turn that is asked about later is worth keeping.
+            # Only a turn that waits for an answer is needed later.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
         if record.trouble is not None:
@@ -228,7 +240,7 @@ class Turns:
             )
 
     def _end_cell(self, record: TurnRecord) -> None:
-        """What stands behind the record in its cell, and whether the cells behind it may run."""
+        """Add the prompt below the record, and raise if the cells queued behind must not run."""
         match record.last_event:
             case UserInputRequested() if record.place.is_live and self._is_attended():
                 self._prompt(record)
@@ -244,12 +256,12 @@ class Turns:
                 raise TurnStopped("The turn was stopped; cells queued behind it were not run.")
 
     def _next_cell_answers(self) -> bool:
-        """Whether the notebook's file goes on with an answer, so that it may run through."""
+        """Return whether the notebook's next cell answers, so that the run may go on."""
         source = source_after(locate(self._shell), self._magics.cells.id())
         return source.lstrip().startswith(f"{self._magics.name} answer")
 
     def _prompt(self, record: TurnRecord, question: SuspensionRecord | None = None) -> None:
-        """A turn that asks gets its prompt where it stands."""
+        """Add a prompt where the record is drawn, if its turn waits for an answer."""
         asked = question or getattr(record.last_event, "suspension_record", None)
         if asked is None:
             return
@@ -268,7 +280,10 @@ class Turns:
     async def _answered(
         self, record: TurnRecord, prompt: Prompt, reply: str, asked: SuspensionRecord
     ) -> None:
-        """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
+        """Resume a turn after a click, where its question is drawn.
+
+        Nobody awaits this, so every error is drawn or logged.
+        """
         try:
             events = self._magics.session.resume(reply, turn_id=asked.run_id, nonce=asked.nonce)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
@@ -278,7 +293,7 @@ class Turns:
         except Exception as error:  # boundary: front end - a click
             sentence = str(error)
             if not isinstance(error, TurnError | SessionError):
-                # A log may end up in a cell, where words of data and models are not to be printed.
+                # A log may be displayed in a cell, so it must not quote data or models.
                 _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
                 _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
@@ -289,7 +304,7 @@ class Turns:
                 record.draw(ended=True)
 
     def _is_over(self, question: SuspensionRecord) -> bool:
-        """Whether the question is known to wait no more."""
+        """Return whether the question is known to be closed; ``False`` if that cannot be read."""
         try:
             pending = self._magics.session.pending()
         except (TurnError, SessionError):

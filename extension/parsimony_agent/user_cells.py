@@ -1,8 +1,8 @@
-"""What the user's own cells did to the namespace, for the origins of variables.
+"""Record what the user's own cells do to the namespace, for the origins of variables.
 
-Two shallow snapshots around each cell, and a look at what it could change in place. What goes
-wrong here is logged and never shown in that cell. What a cell did is kept as names until there is
-a session: looking at cells imports nothing heavy and keeps nothing alive that the user has let go.
+Takes two shallow snapshots around each cell and analyses what it could change in place. Errors here
+are logged and never shown in that cell. Until there is a session, effects are kept as names:
+observing cells imports nothing heavy and keeps no object alive that the user has released.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MOST_KEPT = 1_000
-# The magic whose body the shell runs as a cell; its own text holds that body already.
+# The shell runs the body of %%capture as a nested cell; the outer cell's text contains it.
 _CAPTURING = "run_cell_magic('capture'"
 
 
 def _quietly(look: Callable[..., None]) -> Callable[..., None]:
-    """Have ``look`` spoil nothing of the cell that it looks at."""
+    """Decorate a listener so that its errors are logged and never reach the observed cell."""
 
     @wraps(look)
     def looked(*given: Any, **more: Any) -> None:
@@ -49,9 +49,9 @@ def _quietly(look: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass
 class _Begun:
-    """A cell that runs: what the shell knows of it, and what stood before.
+    """A running cell: IPython's info, its code, and the state before it.
 
-    ``is_body`` says that it is the body of a magic that runs as a cell of its own within another.
+    ``is_body`` marks the body of a magic that runs as a nested cell of another.
     """
 
     info: Any
@@ -63,13 +63,13 @@ class _Begun:
 
 
 class UserCells:
-    """Listens to the shell and stamps what its cells bound; the agent's cells stamp themselves."""
+    """Listen to the shell and stamp what user cells bind; agent cells stamp their own effects."""
 
     def __init__(self, shell: Any, cells: Cells) -> None:
         self._shell = shell
         self._cells = cells
         self._ledger: OriginLedger | None = None
-        # Cells nest: one may run another.
+        # A stack, since one cell may run another.
         self._open: list[_Begun] = []
         self._kept: list[Callable[[OriginLedger], None]] = []
         self._is_agent = False
@@ -84,23 +84,23 @@ class UserCells:
                 self._shell.events.unregister(event, listener)
 
     def stamp_into(self, ledger: OriginLedger) -> None:
-        """Stamp what was kept, and every cell from now on, into ``ledger``."""
+        """Write the kept effects into ``ledger``, and those of every later cell as it ends."""
         self._ledger = ledger
         kept, self._kept = self._kept, []
         for stamp in kept:
             _quietly(stamp)(ledger)
 
     def leave_out(self) -> None:
-        """The cell that runs now holds a turn, which stamps what it does itself."""
+        """Exclude the running cell: it holds a turn, which stamps its own effects."""
         self._is_agent = True
         self._stop_watching(self._open)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Keep what happens in here apart from what the running cell does itself.
+        """Exclude what happens in this block from the effects of the running cell.
 
-        What the cell has done so far is put on record first. What is done in here is on record
-        already: an undo, a redo, the code of an agent.
+        The cell's effects so far are recorded first. The block's own effects are already on record:
+        an undo, a redo, an agent's code.
         """
         if self._open:
             self._record(self._open[0], failed=False)
@@ -122,7 +122,7 @@ class UserCells:
         self._open.append(_Begun(info, code, looked, before, watch, is_body))
 
     def _looked(self, code: str) -> tuple[Looked, Snapshot]:
-        """What stands before ``code`` runs, and a snapshot of it."""
+        """Return the state before ``code`` runs, and a snapshot of it."""
         try:
             looked = before_cell(code, self._shell.user_ns)
         except Exception:  # boundary: user object - what a cell binds
@@ -136,12 +136,12 @@ class UserCells:
         found = [
             at for at, begun in enumerate(self._open) if info is not None and begun.info is info
         ]
-        # A cell that was cancelled ends without a result, and all that is open with it.
+        # A cancelled cell ends without a result, and ends every nested cell too.
         first = found[-1] if found else 0
         ended = self._open[first:]
         del self._open[first:]
         self._stop_watching(ended)
-        # What runs within the first is a part of it.
+        # Nested cells count as part of the first.
         if ended and not (found and getattr(result, "error_before_exec", None)):
             failed = not found or getattr(result, "error_in_exec", None) is not None
             self._record(ended[0], failed=failed, result=result if found else None)
@@ -166,7 +166,7 @@ class UserCells:
         scope = RunScope("", locate(self._shell).name, key, actor="user")
         stopped_at = stopped_line(getattr(result, "error_in_exec", None), self._shell.user_ns)
 
-        # Only names and text: what is kept here must keep nothing of the cell alive.
+        # Capture only names and text, so that no object of the cell is kept alive.
         def stamp(ledger: OriginLedger) -> None:
             from parsimony_kernel.lineage.ledger import stamp_effect
 

@@ -1,1 +1,1 @@
-"""Values only: what every room says to every other. Nothing here imports anything of ours."""
+"""Values shared by all rooms. Modules here import nothing of ours outside this package."""

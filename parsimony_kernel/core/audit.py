@@ -1,4 +1,4 @@
-"""The one audit hook of this process (PEP 578). While nobody listens, it costs one check."""
+"""The one audit hook of this process (PEP 578). Without listeners it costs one check."""
 
 import sys
 import threading
@@ -14,7 +14,7 @@ _is_installed = False
 
 
 def listen(hear: Hear) -> None:
-    """Let ``hear`` know of every event from now on, until ``leave``; it may raise."""
+    """Call ``hear`` on every audit event until ``leave``; it may raise to block the action."""
     global _is_installed, _listeners
     with _lock:
         if not _is_installed:
@@ -24,7 +24,7 @@ def listen(hear: Hear) -> None:
 
 
 def leave(hear: Hear) -> None:
-    """Stop listening; for one that has stopped already, nothing."""
+    """Stop calling ``hear``; does nothing if it is not registered."""
     global _listeners
     with _lock:
         _listeners = tuple(each for each in _listeners if each != hear)
@@ -32,7 +32,7 @@ def leave(hear: Hear) -> None:
 
 @contextmanager
 def listening(hear: Hear) -> Iterator[None]:
-    """Let ``hear`` know of what happens in the body, in any thread."""
+    """Call ``hear`` on every audit event during the block, from any thread."""
     listen(hear)
     try:
         yield

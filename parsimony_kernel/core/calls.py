@@ -1,4 +1,4 @@
-"""What a requested tool call says: its tool, its arguments, and its signature."""
+"""Parse a requested tool call: its tool, its arguments, and its loop signature."""
 
 import hashlib
 import json
@@ -6,26 +6,27 @@ from typing import Any
 
 from parsimony_kernel.core.text import encodable
 
-# Longer than any code that a model writes, and deeper than any schema asks for.
+# Larger than any code that a model writes, deeper than any schema.
 _MAX_ARGUMENTS = 1_000_000
 _MAX_DEPTH = 40
 _QUOTED = 2_000
 
-# Never part of what a call is: the words that a person sees while it runs.
+# Text for the person while the call runs; not part of its identity.
 _NOT_IDENTITY = "_ui_message"
 
 
 def loop_signature(name: str, args: dict[str, Any]) -> str:
-    """``name:8 hex digits`` of the arguments, the same for the same call however it is phrased."""
+    """Return ``name:8 hex digits``, a digest of the arguments; rephrased equal calls share it."""
     identity = {key: value for key, value in args.items() if key != _NOT_IDENTITY}
     text = json.dumps(identity, sort_keys=True, default=str)
     return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def arguments_of(call: Any) -> dict[str, Any]:
-    """The arguments of a litellm-shaped call; text that is no JSON object as ``_raw_args``.
+    """Parse the arguments of a litellm-shaped call.
 
-    So is text that is too long or nested too deeply to be arguments; what is quoted is cut.
+    Text that is not a JSON object, or is too long or too deeply nested for arguments, is returned
+    as ``_raw_args``, cut to a quotable length.
     """
     raw = call.function.arguments
     if isinstance(raw, dict):
@@ -35,7 +36,7 @@ def arguments_of(call: Any) -> dict[str, Any]:
         return quoted
     try:
         parsed = json.loads(raw) if raw else {}
-    except (TypeError, ValueError, RecursionError):  # the last for text nested without end
+    except (TypeError, ValueError, RecursionError):  # RecursionError: endlessly nested text
         return quoted
     if not isinstance(parsed, dict) or _depth(parsed) > _MAX_DEPTH:
         return quoted
@@ -44,7 +45,7 @@ def arguments_of(call: Any) -> dict[str, Any]:
 
 
 def _depth(value: Any) -> int:
-    """How deeply ``value`` is nested; never deeper than ``_MAX_DEPTH`` + 1 is looked."""
+    """Return the nesting depth of ``value``, counting no further than ``_MAX_DEPTH`` + 1."""
     level, deep = [value], 0
     while level and deep <= _MAX_DEPTH:
         level = [
@@ -58,7 +59,7 @@ def _depth(value: Any) -> int:
 
 
 def tool_name_of(call: Any) -> str:
-    """The name of the tool that ``call`` requests, whatever shape the call has."""
+    """Return the name of the tool that ``call`` requests, for every shape of call."""
     if isinstance(call, str):
         return call
     if isinstance(call, dict):

@@ -1,7 +1,7 @@
-"""Cooperative stop.
+"""Cooperative cancellation.
 
-One request per run. It is set from anywhere (a signal handler, a widget's thread, another task)
-and every wait of the run goes through ``race``, which ends the wait at once.
+There is one request per run. It can be set from anywhere (a signal handler, a widget's thread,
+another task), and every wait of the run goes through ``race``, which ends the wait at once.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """A raced wait was ended because the run is to stop."""
+    """A raced wait ended early because the run is to stop."""
 
 
 class CancellationRequest:
     """A flag that wakes whoever waits on it.
 
-    ``set`` is idempotent, callable from any thread and from a signal handler; the first reason
-    stays.
+    ``set`` is idempotent and may be called from any thread or signal handler; the first reason is
+    kept.
     """
 
     def __init__(self) -> None:
-        # A plain bool: the lock of an Event could be held by the very thread whose signal handler
-        # sets it.
+        # A plain bool: an Event's lock could be held by the very thread whose signal handler sets
+        # it.
         self._flag = False
         self._reason = ""
         self._waiters: set[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = set()
@@ -37,7 +37,7 @@ class CancellationRequest:
 
     @property
     def reason(self) -> str:
-        """Who asked, in words; empty while nobody did."""
+        """Why it was set; empty while it is not."""
         return self._reason
 
     def set(self, reason: str = "stopped by the user") -> None:
@@ -52,7 +52,7 @@ class CancellationRequest:
 
     @contextmanager
     def calling(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Call ``wake`` on this event loop, once the request is set, while the block runs."""
+        """Call ``wake`` on this event loop if the request is set during the block."""
         waiter = (asyncio.get_running_loop(), wake)
         self._waiters.add(waiter)
         try:
@@ -69,10 +69,12 @@ class CancellationRequest:
             await woken.wait()
 
     async def race(self, work: Awaitable[T]) -> T:
-        """Await ``work`` unless the request comes first.
+        """Await ``work`` and return its result, unless the request is set first.
 
-        The loser is cancelled and awaited, so nothing of it runs on. Raises ``Cancelled`` when
-        the request won.
+        The loser is cancelled and awaited, so none of it keeps running.
+
+        Raises:
+            Cancelled: the request was set first.
         """
         task = asyncio.ensure_future(work)
         if self._flag:

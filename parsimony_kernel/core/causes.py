@@ -1,12 +1,12 @@
-"""Why runs fail: the one table that joins a kind with its type, its refusal and its ladder.
+"""Why runs fail: the one table that maps each cause to its kind, type, refusal and ladder.
 
-The table decides what a failure is made of, by ``failure``, which row a failure has, by
-``cause_of``, whether a classifier is asked for its type, by ``has_open_type``, and, by the first
-rung, what no strategy may answer, by ``is_for_a_person``. The further rungs say what the budgets
-of ``DefaultPolicy`` come to; tests hold the two together.
+``failure`` builds a failure from its row and ``cause_of`` finds the row of a failure.
+``has_open_type`` says whether a classifier determines its type, and ``is_for_a_person``, by the
+ladder's first rung, whether no strategy may answer it. The later rungs restate the budgets of
+``DefaultPolicy``; tests keep the two in step.
 
-Values only. Whatever finds a failure makes it of its row; the row knows what it means, the place
-that found it only what to say.
+Values only. Code that detects a failure builds it from its row and adds only the explanation; the
+row has the meaning.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from parsimony_kernel.core.taxonomy import FailureType as Type
 
 
 class Rung(StrEnum):
-    """What is done about one occurrence.
+    """The response to one occurrence.
 
-    A ``refusal`` is the tool's own answer, outside the funnel; ``fallback`` is the next model at
-    once, where there is one; ``reconcile`` asks the source of truth, where the tool knows one. The
-    rest are the funnel's actions.
+    ``refusal`` is the tool's own result, outside the funnel; ``fallback`` switches to the next
+    model at once, if there is one; ``reconcile`` queries the source of truth, if the tool has one.
+    The others are the funnel's actions.
     """
 
     refusal = "refusal"
@@ -39,16 +39,16 @@ class Rung(StrEnum):
 
 @dataclass(frozen=True)
 class Cause:
-    """One way to fail, and what is done about it.
+    """One way to fail, and its response.
 
     Args:
         name: the cause in words. Rows of one name differ in kind or effect.
-        type: ``None`` where a classifier tells it from the error.
-        refusal: ``None`` where no action is refused or reported.
-        ladder: what the shipped policy does, one rung for each occurrence in a row; the last ends
-            the run. Where it begins with a question, nothing but the person answers.
-        effect: what may have happened outside; ``None`` where the ladder does not depend on it.
-        signs: the keys of a failure's metadata that tell the row from those that are like it.
+        type: ``None`` if a classifier determines it from the error.
+        refusal: ``None`` if no action is refused or reported.
+        ladder: the shipped policy's response to each consecutive occurrence; the last ends the run.
+            If the first asks, only a person may answer.
+        effect: what may have happened outside; ``None`` if the ladder does not depend on it.
+        signs: the metadata keys of a failure that distinguish this row from similar ones.
     """
 
     name: str
@@ -68,11 +68,15 @@ class Cause:
         partial_data: Any = None,
         **metadata: Any,
     ) -> Failure:
-        """A failure of this cause.
+        """Build a failure of this cause.
 
-        ``metadata`` holds what was measured, the row's ``signs`` among it; a ``type`` or an
-        ``effect`` in it stands in the place of the row's. ``action`` is what is suggested,
-        where that is not what the kind alone says.
+        Args:
+            explanation: one sentence for a person.
+            blockers: why the run cannot continue.
+            action: the suggested action, if it is not the kind's default.
+            partial_data: what was obtained before the failure.
+            metadata: measurements, including the row's ``signs``; a ``type`` or ``effect`` here
+                overrides the row's.
         """
         known = {"type": self.type, "refusal": self.refusal, "effect": self.effect}
         noted = {
@@ -85,7 +89,7 @@ class Cause:
         )
 
     def explains(self, failure: Failure) -> bool:
-        """Whether ``failure`` has everything that the row names."""
+        """Return whether ``failure`` matches everything that the row specifies."""
         return (
             failure.kind is self.kind
             and self.type in (None, failure.type)
@@ -180,29 +184,32 @@ COLUMNS_NEAR = Cause("a column that does not exist, and several come near",
     Kind.ambiguous_input, Type.UNKNOWN, Refusal.validation_failed, _ASKED)
 # fmt: on
 
-# In the order in which they stand above.
+# In table order.
 CAUSES = tuple(each for each in list(globals().values()) if isinstance(each, Cause))
 
 
 def cause_of(failure: Failure) -> Cause | None:
-    """The row of ``failure``, the most special of several; ``None`` when there is none."""
+    """Return the most specific row that matches ``failure``; ``None`` if there is none."""
     rows = [cause for cause in CAUSES if cause.explains(failure)]
     return max(rows, key=_speciality, default=None)
 
 
 def has_open_type(failure: Failure) -> bool:
-    """Whether a classifier may tell the type: it is not known, and the row does not say that it
-    stays so. The error that a tool makes itself looks like one of the run, and is told."""
+    """Return whether a classifier may determine the type.
+
+    It may if the type is unknown and the row does not fix it as unknown. An error built by a tool
+    itself looks like one of the run's, and is classified.
+    """
     row = cause_of(failure)
     is_open = row is None or row is RUN_BROKEN or row.type is None
     return is_open and failure.type is Type.UNKNOWN
 
 
 def is_for_a_person(failure: Failure) -> bool:
-    """Whether only a person may answer: an approval, a limit, a question, an uncertain effect.
+    """Return whether only a person may answer: an approval, a limit, a question, an unknown effect.
 
-    Its ladder begins with the question, once the source of truth was asked where there is one; a
-    limit that cannot be kept is told without one.
+    Its ladder starts with the question, after the source of truth was queried if there is one; a
+    limit that cannot be enforced is reported without one.
     """
     cause = cause_of(failure)
     if cause is None or cause is LIMIT_UNKEEPABLE:

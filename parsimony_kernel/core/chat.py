@@ -1,6 +1,6 @@
-"""What a chat model is to the loop.
+"""The protocol between the loop and a chat model.
 
-Values and one protocol. A completion has the shape that litellm gives
+Values and one protocol. A completion has litellm's shape
 (``choices[0].message.tool_calls[i].function.arguments``), so that detectors read both alike.
 """
 
@@ -11,12 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One request: rendered messages, the tools' schemas, and how long the model may be silent.
+    """One request: rendered messages, tool schemas, and timeouts.
 
-    Messages and schemas are shared with other requests of the run: copy before changing one.
-    ``heartbeat_s`` asks for a sign each time the model was silent for so long; ``deadline_s``
-    ends the whole answer, however lively it is. ``max_answer_tokens`` is what a budget has left for
-    the answer, reasoning included: an adapter passes it on to its provider.
+    Messages and schemas are shared with other requests of the run: copy one before changing it.
+    ``heartbeat_s`` asks for a ``Beat`` after each such period of silence; ``deadline_s`` limits the
+    whole answer, even while it streams. ``max_answer_tokens`` is the budget left for the answer,
+    reasoning included; an adapter passes it to its provider.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -29,7 +29,7 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of a streaming answer; either may be empty."""
+    """A chunk of a streaming answer; either field may be empty."""
 
     text: str = ""
     reasoning: str = ""
@@ -37,7 +37,7 @@ class Delta:
 
 @dataclass(frozen=True)
 class Beat:
-    """The model has said nothing for ``silent_s`` seconds and is waited for."""
+    """The model has been silent for ``silent_s`` seconds, and the loop still waits."""
 
     silent_s: float
 
@@ -61,10 +61,10 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """The assistant's turn.
+    """The assistant's message.
 
-    ``opaque`` is what its provider wants back as it came, such as signed thinking: JSON that
-    nobody reads on the way, see ``llm.thinking``.
+    ``opaque`` is JSON that the provider wants back unchanged, such as signed thinking; nothing in
+    between reads it, see ``llm.thinking``.
     """
 
     content: str | None = None
@@ -76,7 +76,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Choice:
-    """The one alternative that is asked for."""
+    """The single alternative of a completion."""
 
     message: Message
     finish_reason: str | None = "stop"
@@ -84,7 +84,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one request. Of the prompt, so many were read from a cache, and written to it."""
+    """Token counts of one request, with the prompt tokens read from and written to a cache."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -94,7 +94,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Completion:
-    """A whole answer. ``cost_usd`` is ``None`` when the price is unknown."""
+    """A whole answer. ``cost_usd`` is ``None`` if the price is unknown."""
 
     choices: tuple[Choice, ...]
     usage: Usage = field(default_factory=Usage)
@@ -114,17 +114,17 @@ def answer(
     usage: Usage | None = None,
     cost_usd: float | None = None,
 ) -> Completion:
-    """A completion that says ``text`` and requests ``calls``."""
+    """Build a completion with ``text`` and the requested ``calls``."""
     message = Message(content=text, tool_calls=tuple(calls))
     choice = Choice(message, "tool_calls" if calls else "stop")
     return Completion((choice,), usage or Usage(), model, cost_usd)
 
 
 class StandInError(AssertionError):
-    """A stand-in for a model was used against its script: a test's fault, and never weather."""
+    """A stand-in for a model was used against its script: a test's error, never a transient one."""
 
 
-# The name of the model that is built in.
+# The name of the built-in rule-based model (no LLM).
 OFFLINE = "offline"
 
 
@@ -132,16 +132,16 @@ OFFLINE = "offline"
 class ChatModel(Protocol):
     """Anything that answers a request.
 
-    ``stream`` yields any number of ``Delta`` and last, exactly one ``Completion``. It makes one
-    attempt, holds no state between requests, stops when its task is cancelled, and raises what
-    its transport raises: translation is the chokepoint's.
+    ``stream`` yields any number of ``Delta`` and then exactly one ``Completion``. It makes one
+    attempt, keeps no state between requests, stops when its task is cancelled, and raises its
+    transport's errors; the chokepoint translates them.
     """
 
     @property
     def name(self) -> str:
-        """What the record calls the model, such as ``offline`` or ``openai/gpt-5``."""
+        """The model's name in the record, such as ``offline`` or ``openai/gpt-5``."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        """Answer ``request``."""
+        """Stream the answer to ``request``."""
         ...

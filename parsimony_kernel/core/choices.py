@@ -1,7 +1,7 @@
-"""What a question offers, and which of it an answer means.
+"""The choices of a question, and the parser that maps an answer to one of them.
 
-The one place that reads "yes", "stop" and "go on". A choice has an id, which travels in the sealed
-record; a click sends the choice's number, and words are read here.
+This is the only place that interprets "yes", "stop" and "go on". Each choice has an id, which is
+stored in the sealed record. A click sends the choice's number; typed words are parsed here.
 """
 
 import re
@@ -13,7 +13,7 @@ from parsimony_kernel.core.state import SuspensionRecord
 
 
 class Choice(StrEnum):
-    """The choices of the gate's own questions. Those made of data go by their number."""
+    """The choices of the gate's own questions. Choices made of data are known by number."""
 
     run_it = "run_it"
     allow_for_turn = "allow_for_turn"
@@ -38,7 +38,7 @@ ALLOWING = frozenset({Choice.run_it, Choice.allow_for_turn})
 OUTCOME = (Choice.happened, Choice.did_not_happen, Choice.stop)
 MORE = (Choice.go_on, Choice.stop)
 
-# A question about one of these has been answered to the end by "stop".
+# For questions about these, "stop" is a complete answer.
 LIMITS = frozenset({FailureKind.iteration_limit, FailureKind.time_limit})
 
 _SURE = r"(?:yes|y|ok|okay|sure|ja|go ahead|go on)"
@@ -63,12 +63,12 @@ _HAPPENED = dict.fromkeys(("it did", "yes"), Choice.happened) | dict.fromkeys(
 
 
 def labels_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
-    """What a person reads of each choice."""
+    """Return the label of each choice."""
     return tuple(LABELS[each] if isinstance(each, Choice) else str(each) for each in choices)
 
 
 def ids_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
-    """What each choice is called in the record: its id, or its number from 1 where it is data."""
+    """Return the record's id of each choice; for data, its number from 1."""
     return tuple(
         each.value if isinstance(each, Choice) else str(number)
         for number, each in enumerate(choices, start=1)
@@ -76,8 +76,11 @@ def ids_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
 
 
 def offered_in(record: SuspensionRecord) -> Sequence[str]:
-    """The ids that ``record`` offers. The gate's own questions are told by what they are about, for
-    a record may be older than its ids, and a policy may offer other words."""
+    """Return the ids that ``record`` offers.
+
+    The gate's own questions are recognised by their subject, since a record may predate ids and a
+    policy may use other words.
+    """
     if record.pending_effect:
         return OUTCOME
     if record.pending_call is not None and not record.pending_call.asks:
@@ -88,10 +91,12 @@ def offered_in(record: SuspensionRecord) -> Sequence[str]:
 
 
 def resolve(reply: str, choices: Sequence[str], ids: Sequence[str] = ()) -> tuple[str, str]:
-    """The answer that is meant, and the id of the choice that it names ("" for free words).
+    """Resolve ``reply`` to the answer and the id of the chosen choice ("" for free words).
 
-    A number picks that choice; quotes keep it a number. ``ValueError`` when the reply is empty, or
-    there is no such choice.
+    A number picks the choice with that number; in quotes it stays text.
+
+    Raises:
+        ValueError: the reply is empty, or there is no such choice.
     """
     text = reply.strip()
     if not text:
@@ -116,7 +121,7 @@ def resolve(reply: str, choices: Sequence[str], ids: Sequence[str] = ()) -> tupl
 
 
 def read(reply: str, offered: Collection[str]) -> Choice | None:
-    """Which of the gate's choices ``reply`` means; ``None`` where the words do not say it.
+    """Return the gate's choice that ``reply`` means; ``None`` if the words are unclear.
 
     Only a clear yes lets code run: any other words decline it, and may say why. Free words answer a
     question about a limit without stopping the run.

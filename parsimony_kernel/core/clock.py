@@ -1,7 +1,6 @@
-"""Time, handed in.
+"""The injected clock.
 
-Nothing else in the package reads a clock or sleeps; ``parsimony_kernel.testing`` has the manual
-one.
+Nothing else in the package reads the time or sleeps; ``parsimony_kernel.testing`` has a manual one.
 """
 
 import asyncio
@@ -11,18 +10,18 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the machinery asks about time."""
+    """The clock that the package uses."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for durations."""
+        """Return monotonic seconds, for durations."""
         ...
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time in UTC."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; cancellable at any moment."""
+        """Wait for ``seconds``; cancellable at any moment."""
         ...
 
 

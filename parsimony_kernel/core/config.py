@@ -1,11 +1,11 @@
-"""Limits of a run, as values."""
+"""Limits of a run."""
 
 from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# How many rules may stand last in every prompt, and how long one may be, in characters. More of
-# them, or longer ones, and each is heeded less.
+# The most rules at the end of each prompt, and the most characters of one. With more or longer
+# rules, a model follows each less.
 MAX_PINNED = 5
 MAX_PINNED_LENGTH = 300
 
@@ -13,11 +13,11 @@ MAX_PINNED_LENGTH = 300
 class AgentGuardrails(BaseModel):
     """The limits that the detectors check. Times are in seconds.
 
-    ``stall_threshold_s`` counts a model's silence only: never back-off, a provider's error or a
-    running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in
-    US dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
-    asked. Numbers of an answer that no result supports are marked; with strict ``claims``, the
-    model is asked for them once.
+    ``stall_threshold_s`` counts only a model's silence, never back-off, a provider's error or a
+    running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in US
+    dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
+    called. Numbers in an answer that no result supports are marked; with strict ``claims``, the
+    model is also asked about them once.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,12 +37,16 @@ class AgentGuardrails(BaseModel):
 
 @runtime_checkable
 class FileStore(Protocol):
-    """Where a run's files are read and kept; relative paths with forward slashes."""
+    """Storage of a run's files; paths are relative, with forward slashes."""
 
     async def read(self, path: str) -> bytes:
-        """The whole file. ``FileNotFoundError`` when it is absent."""
+        """Return the whole file.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+        """
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace the file as one step."""
+        """Replace the file atomically."""
         ...

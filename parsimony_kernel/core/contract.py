@@ -1,4 +1,4 @@
-"""What a task allows, as a value that judges an action."""
+"""The contract of a task, which judges whether an action is allowed."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ class ActionContract:
     """What a task allows.
 
     Args:
-        allowed_tools: the tools that may be called at all; ``None`` when all may.
-        serving_tools: those of them that serve the task's intent; ``None`` when all do.
-        identifiers: what the task is about, such as ``{"order_id": "A102"}``. An action that an
-            identifier binds carries the first of them, under its name or as ``id``, and no action
-            contradicts any. An identifier that is a text is met by an integer written the same.
+        allowed_tools: the tools that may be called; ``None`` allows all.
+        serving_tools: those of them that serve the task's intent; ``None`` means all.
+        identifiers: what the task is about, such as ``{"order_id": "A102"}``. An action bound by an
+            identifier must carry the first of them, under its name or as ``id``, and no action may
+            contradict any. A text identifier also matches an integer written the same.
 
     An identifier binds the tools that take it: those with a parameter of its name, and for the
-    first one those with a parameter ``id``. A tool such as ``run_code`` takes neither, and what
-    stands inside its code is not read. Where nobody says what a tool takes, it is bound.
+    first identifier also those with a parameter ``id``. A tool such as ``run_code`` takes neither,
+    and its code is not inspected. A tool whose parameters are unknown is bound.
     """
 
     allowed_tools: frozenset[str] | None = None
@@ -29,7 +29,7 @@ class ActionContract:
 
     @property
     def tools(self) -> frozenset[str] | None:
-        """The tools that are allowed and serve the intent; ``None`` when all do."""
+        """The tools that are allowed and serve the intent; ``None`` means all."""
         if self.allowed_tools is None or self.serving_tools is None:
             return self.serving_tools if self.allowed_tools is None else self.allowed_tools
         return self.allowed_tools & self.serving_tools
@@ -40,9 +40,9 @@ class ActionContract:
         tool_args: Mapping[str, Any],
         parameters: Collection[str] | None = None,
     ) -> str | None:
-        """What the action breaks, in a few words: the tool, the intent, then the identifiers.
+        """Return what the action violates, in a few words; checks tool, intent, then identifiers.
 
-        ``parameters`` are the names that the tool takes, ``None`` when they are not known.
+        ``parameters`` are the tool's parameter names, ``None`` if unknown.
         """
         if self.allowed_tools is not None and tool_name not in self.allowed_tools:
             return "tool not allowed"
@@ -58,7 +58,11 @@ class ActionContract:
         return None
 
     def check_tools(self, known: Collection[str]) -> None:
-        """``ValueError`` when a tool that it names is none of the ``known`` ones."""
+        """Check that every tool named here is among the ``known`` ones.
+
+        Raises:
+            ValueError: one is not.
+        """
         named = frozenset().union(self.allowed_tools or (), self.serving_tools or ())
         for name in sorted(named.difference(known)):
             raise ValueError(

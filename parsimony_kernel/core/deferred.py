@@ -1,4 +1,4 @@
-"""A package that others import for one function, and that takes seconds, imported when needed."""
+"""Defer the import of a slow package that others import for one function."""
 
 import sys
 from importlib.util import find_spec, module_from_spec
@@ -6,8 +6,10 @@ from typing import Any
 
 
 def defer(name: str, function: str) -> None:
-    """Have the package ``name`` imported by the first call of its ``function``, or by the first
-    look at something else of it. Does nothing where it is imported already or not installed.
+    """Replace the package ``name`` by a stub that imports it on first use.
+
+    The first call of ``function`` or access to another attribute imports it. Does nothing if it is
+    already imported or not installed.
     """
     spec = None if name in sys.modules else find_spec(name)
     if spec is None or spec.loader is None:
@@ -27,6 +29,8 @@ def defer(name: str, function: str) -> None:
 
 
 def defer_grammar_of_addresses() -> None:
-    """jsonschema, which altair and nbformat import, has a grammar compiled for a format that few
-    schemas name: two seconds and a half of the first chart."""
+    """Defer the address grammar that jsonschema compiles on import, for altair and nbformat.
+
+    Few schemas use its format, and it would add 2.5 s to the first chart.
+    """
     defer("rfc3987_syntax", "is_valid_syntax")

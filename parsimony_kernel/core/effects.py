@@ -1,7 +1,7 @@
-"""What writes have done outside, so that none is done twice.
+"""The record of external writes (a write-ahead log), so that none is done twice.
 
-An intent is on record before a write runs and its commit after. An intent without a commit is
-uncertain: it is reconciled against the source of truth, or a person says what happened.
+The intent is recorded before a write runs and its commit afterwards. An intent without a commit is
+uncertain: it is reconciled with the source of truth, or a person says what happened.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ _SENSITIVE = frozenset({"delete", "modify", "transfer", "refund"})
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a write stands: ``intended`` is uncertain, ``committed`` has its ``answer``.
+    """The state of a write: ``intended`` is uncertain, ``committed`` has its ``answer``.
 
-    ``others`` are the keys under which other runs began the same write and nobody knows its end;
-    one of those runs may still be at it where ``may_go_on``.
+    ``others`` are the keys under which other runs began the same write with unknown outcome;
+    ``may_go_on`` means that one of those runs may still be working on it.
     """
 
     state: Literal["intended", "committed"]
@@ -29,40 +29,41 @@ class Standing:
 
 
 class Effects(Protocol):
-    """The record of writes. What it is told is kept before the call returns.
+    """The record of writes. Every change is recorded before the call returns.
 
-    A key is of one run. What another run intended and never ended, the same action with the same
-    inputs, stands in the way as well, and is settled together with the run's own; what another
-    run has committed does not.
+    A key belongs to one run. The same action with the same inputs, begun by another run with
+    unknown outcome, blocks the write as well, and is settled together with the run's own; another
+    run's committed write does not.
     """
 
     def standing(
         self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
     ) -> Standing | None:
-        """Where the write stands; ``None`` when it was never begun, or did not happen.
+        """Return the state of the write; ``None`` if it was never begun, or did not happen.
 
-        Other runs are asked about only with ``action`` and ``inputs``.
+        Other runs are considered only with ``action`` and ``inputs``.
         """
         ...
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
-        """The write is about to run; what is committed stays.
+        """Record that the write is about to run; a committed write stays committed.
 
-        ``False`` when it had begun before, here or in another run, and so must not run.
+        Returns:
+            ``False`` if it was begun before, here or in another run, and so must not run.
         """
         ...
 
     def commit(self, key: str, answer: Any) -> None:
-        """The write happened, whoever began it; ``answer`` is JSON."""
+        """Record that the write happened, in whichever run; ``answer`` is JSON."""
         ...
 
     def withdraw(self, key: str) -> None:
-        """The write did not happen, and may be tried again; what is committed stays."""
+        """Record that the write did not happen and may be retried; a committed one is kept."""
         ...
 
 
 class MemoryEffects:
-    """A record that lives as long as its process."""
+    """A record in memory, lost with its process."""
 
     def __init__(self) -> None:
         self._standings: dict[str, Standing] = {}
@@ -94,7 +95,7 @@ class MemoryEffects:
                 del self._standings[each]
 
     def _open(self, write: str | None, key: str) -> tuple[str, ...]:
-        """The other keys under which ``write`` was begun and has no known end."""
+        """Return the other keys under which ``write`` was begun with unknown outcome."""
         return tuple(
             each
             for each, standing in self._standings.items()
@@ -103,7 +104,7 @@ class MemoryEffects:
 
 
 def action_sha(action: str, inputs: Mapping[str, Any], *, run_id: str = "") -> str:
-    """The identity of exactly this action: SHA-256 over its name and canonical inputs.
+    """Return the identity of exactly this action: SHA-256 over its name and canonical inputs.
 
     With ``run_id`` it is the idempotency key of the write in that run.
     """
@@ -112,7 +113,7 @@ def action_sha(action: str, inputs: Mapping[str, Any], *, run_id: str = "") -> s
 
 
 def is_sensitive(action_type: object) -> bool:
-    """Whether the name of an action says that it deletes, modifies, transfers or refunds."""
+    """Return whether an action's name says that it deletes, modifies, transfers or refunds."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(action_type or ""))
     words = re.findall(r"[^\W_]+", apart.casefold())
     return not _SENSITIVE.isdisjoint(words)

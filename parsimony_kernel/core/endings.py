@@ -1,7 +1,7 @@
-"""How a run ends, or waits, by its own word.
+"""The requests by which a model ends or suspends its run.
 
-Values that a termination tool returns; the loop turns it into the terminal event. Their words are
-texts, or they cannot be made.
+Termination tools return them; the loop turns them into the terminal event. Their fields are
+validated as text.
 """
 
 from pydantic.dataclasses import dataclass
@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TerminationRequest:
-    """The model says that it is done, or, with blockers, that it cannot go on."""
+    """The model is done, or, with blockers, cannot continue."""
 
     message: str
     blockers: tuple[str, ...] = ()
@@ -17,13 +17,13 @@ class TerminationRequest:
 
     @property
     def is_done(self) -> bool:
-        """Whether the task was finished."""
+        """Whether the task was completed."""
         return not self.blockers
 
 
 @dataclass(frozen=True)
 class SuspensionRequest:
-    """The model asks the person. Returned by the ``ask_user`` tool."""
+    """The model asks the person a question; returned by the ``ask_user`` tool."""
 
     question: str
     context: str | None = None

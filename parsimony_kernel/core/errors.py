@@ -1,5 +1,5 @@
-"""What a person is told instead of a traceback."""
+"""Errors shown to a person in place of a traceback."""
 
 
 class SessionError(Exception):
-    """Why a turn, the journal or a file cannot be had. ``str()`` is a sentence with the remedy."""
+    """A turn, the journal or a file is unavailable. ``str()`` is a sentence with the remedy."""

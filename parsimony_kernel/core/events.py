@@ -1,9 +1,8 @@
-"""What happens in a run, as values.
+"""The events of a run.
 
-One event per thing that happened, each with a literal ``type``. They are what the journal keeps,
-the record folds and the metrics count; nothing else leaves the loop. Exactly one event of a run
-segment is terminal: ``RunCompleted``, ``UserInputRequested``, ``Handoff``, ``PartialRunSummary``
-or ``RunCancelled``.
+Each has a literal ``type``. The journal stores them, the record folds them, the metrics count them;
+nothing else leaves the loop. Exactly one event of a run segment is terminal: ``RunCompleted``,
+``UserInputRequested``, ``Handoff``, ``PartialRunSummary`` or ``RunCancelled``.
 """
 
 from functools import reduce
@@ -17,21 +16,21 @@ from parsimony_kernel.core.state import SuspensionRecord
 
 
 class AgentEvent(BaseModel):
-    """The base of all events."""
+    """The base class of all events."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class RunStarted(AgentEvent):
-    """A request was taken up, or, with ``reply``, taken up again after a question.
+    """A request was started or, with ``reply``, resumed after a question.
 
-    ``choice`` is the id of the choice that the reply picked, empty for free words.
-    ``shared`` names what of the notebook the first message carries, ``gone`` the variables that
-    existed at the suspension and no longer do, ``replaced`` those that the cell's earlier turn had
-    made or changed, and that were taken back before this one began. ``share`` says how much of the
-    notebook the model is told, ``share_figures`` that charts are shown to a model that sees.
-    ``effort`` is how long the model may think, where the cell says so, and ``instructions`` the
-    hash of each file with the person's instructions, by path.
+    ``choice`` is the id of the choice that the reply picked, empty for free words. ``shared`` names
+    the parts of the notebook in the first message. ``gone`` are the variables that existed at the
+    suspension and no longer do; ``replaced`` are those made or changed by the cell's earlier turn,
+    which was undone before this one started. ``share`` says how much of the notebook the model
+    sees, ``share_figures`` whether charts are sent to a model with vision. ``effort`` is the
+    reasoning effort, if the cell sets it, and ``instructions`` the hash of each of the person's
+    instruction files, by path.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -59,26 +58,25 @@ class RunStarted(AgentEvent):
 
 
 class TextDelta(AgentEvent):
-    """A piece of the model's prose."""
+    """A chunk of the model's prose."""
 
     type: Literal["text_delta"] = "text_delta"
     content: str
 
 
 class ReasoningDelta(AgentEvent):
-    """A piece of the model's reasoning, where the provider shows it."""
+    """A chunk of the model's reasoning, if the provider reveals it."""
 
     type: Literal["reasoning_delta"] = "reasoning_delta"
     content: str
 
 
 class ToolEvent(AgentEvent):
-    """A tool begins (``completed=False``) or has ended.
+    """A tool call starts (``completed=False``) or has ended.
 
-    ``arguments`` are the model's; where it wrote the call into its words, ``around`` is what else
-    they say. ``result`` is the gate's envelope, capped and JSON-able; on
-    the end of code it holds under ``"output"`` the whole ``KernelOutput`` as JSON, which people
-    see and models do not.
+    ``arguments`` are the model's; if it wrote the call into its prose, ``around`` is the rest of
+    that prose. ``result`` is the gate's envelope, capped and JSON-able. For code that has ended, it
+    has the whole ``KernelOutput`` as JSON under ``"output"``, for people and not for models.
     """
 
     type: Literal["tool_event"] = "tool_event"
@@ -95,7 +93,7 @@ class ToolEvent(AgentEvent):
 
 
 class ToolResultObserved(AgentEvent):
-    """A tool's answer entered the transcript: the exact text that the model will read."""
+    """A tool's result entered the transcript: the exact text for the model."""
 
     type: Literal["tool_result_observed"] = "tool_result_observed"
     tool_name: str
@@ -105,10 +103,10 @@ class ToolResultObserved(AgentEvent):
 
 
 class ArtifactPublished(AgentEvent):
-    """A snapshot is on disk.
+    """A snapshot was written to disk.
 
-    ``path`` and ``page``, which is a report's for people, are relative to the workspace, with
-    forward slashes. ``live_name`` is the name that it holds there.
+    ``path`` and ``page`` (a report's page for people) are relative to the workspace, with forward
+    slashes. ``live_name`` is its current name there.
     """
 
     type: Literal["artifact_published"] = "artifact_published"
@@ -125,7 +123,7 @@ class ArtifactPublished(AgentEvent):
 
 
 class StateSnapshot(AgentEvent):
-    """Counters of the run after an iteration."""
+    """The run's counters after an iteration."""
 
     type: Literal["state_snapshot"] = "state_snapshot"
     iteration: int
@@ -134,9 +132,9 @@ class StateSnapshot(AgentEvent):
 
 
 class LLMCallCompleted(AgentEvent):
-    """One answer of the model. ``cost_usd`` is ``None`` when the price is unknown.
+    """One model call. ``cost_usd`` is ``None`` if the price is unknown.
 
-    ``finish_reason`` is ``error`` for one that broke off and was paid for by estimate.
+    ``finish_reason`` is ``error`` for an answer that broke off and whose cost is an estimate.
     """
 
     type: Literal["llm_call_completed"] = "llm_call_completed"
@@ -151,7 +149,7 @@ class LLMCallCompleted(AgentEvent):
 
 
 class Heartbeat(AgentEvent):
-    """The model has said nothing for ``silent_s`` seconds; the run waits and is alive."""
+    """The model has been silent for ``silent_s`` seconds; the run is alive and waits."""
 
     type: Literal["heartbeat"] = "heartbeat"
     model: str
@@ -159,9 +157,9 @@ class Heartbeat(AgentEvent):
 
 
 class BudgetWarning(AgentEvent):
-    """Most of a budget is used: from here on the run comes to its end.
+    """Most of a budget is spent; from here on the run is wound up.
 
-    ``guard`` is ``tokens`` or ``cost`` (US dollars); ``used`` counts what is spent.
+    ``guard`` is ``tokens`` or ``cost`` (US dollars); ``used`` is the amount spent.
     """
 
     type: Literal["budget_warning"] = "budget_warning"
@@ -171,12 +169,12 @@ class BudgetWarning(AgentEvent):
 
 
 class AgentError(AgentEvent):
-    """A failure that the funnel answered without ending the run, if ``recoverable``.
+    """A failure that the funnel handled, without ending the run if ``recoverable``.
 
-    ``action`` is what is done about it, ``attempt`` counts from 1 up to ``budget``, and
-    ``delay_s`` is the wait before the next try; ``fallback`` the model that takes over.
-    ``strategy`` is the plan of a policy, such as ``ROLLBACK``, and ``put_back`` what going back
-    did to the variables, in words.
+    ``action`` is the response, ``attempt`` counts from 1 up to ``budget``, ``delay_s`` is the
+    back-off before the next attempt, and ``fallback`` the model that takes over. ``strategy`` is a
+    policy's plan, such as ``ROLLBACK``, and ``put_back`` describes what a rollback did to the
+    variables.
     """
 
     type: Literal["error"] = "error"
@@ -193,11 +191,11 @@ class AgentError(AgentEvent):
 
 
 class TurnTakenBack(AgentEvent):
-    """What a turn did to the variables was taken back, or, if ``redone``, done again.
+    """A turn's changes to variables were undone or, if ``redone``, re-applied.
 
-    It follows the end of the turn, and ends nothing itself. Each name stands in one of the four at
-    most: those that have their earlier value again, those that are gone again, those that were
-    left because they were bound or changed since, and those of which there was no copy.
+    It follows the end of the turn and is not terminal. Each name is in at most one of the four
+    groups: restored to the earlier value, removed again, kept because it was bound or changed
+    since, or lost because there was no copy.
     """
 
     type: Literal["turn_taken_back"] = "turn_taken_back"
@@ -209,13 +207,13 @@ class TurnTakenBack(AgentEvent):
 
 
 class TurnForgotten(AgentEvent):
-    """Later turns are told nothing of this one. It follows the end of the turn."""
+    """This turn is hidden from later ones. It follows the end of the turn."""
 
     type: Literal["turn_forgotten"] = "turn_forgotten"
 
 
 class RunCompleted(AgentEvent):
-    """The model said that it is done. ``variables`` are what the run bound."""
+    """The model declared the task done. ``variables`` are those that the run bound."""
 
     type: Literal["run_completed"] = "run_completed"
     summary: str
@@ -223,7 +221,7 @@ class RunCompleted(AgentEvent):
 
 
 class UserInputRequested(AgentEvent):
-    """The run waits for an answer; persist the record and resume from it."""
+    """The run waits for an answer; persist the record to resume from it."""
 
     type: Literal["user_input_requested"] = "user_input_requested"
     question: str
@@ -234,7 +232,7 @@ class UserInputRequested(AgentEvent):
 
 
 class Handoff(AgentEvent):
-    """The run cannot go on and asks nothing."""
+    """The run cannot continue and asks nothing."""
 
     type: Literal["handoff"] = "handoff"
     rationale: str
@@ -244,7 +242,7 @@ class Handoff(AgentEvent):
 
 
 class PartialRunSummary(AgentEvent):
-    """The run stopped early on its own."""
+    """The run stopped early by itself."""
 
     type: Literal["partial_run_summary"] = "partial_run_summary"
     missing: str
@@ -266,10 +264,14 @@ _TERMINAL = RunCompleted | UserInputRequested | Handoff | PartialRunSummary | Ru
 
 
 def is_terminal(event: AgentEvent) -> bool:
-    """Whether ``event`` ends its run segment."""
+    """Return whether ``event`` ends its run segment."""
     return isinstance(event, _TERMINAL)
 
 
 def parse_event(data: dict[str, Any]) -> AgentEvent:
-    """The event that ``data`` is. ``pydantic.ValidationError`` when it is none."""
+    """Parse ``data`` into an event.
+
+    Raises:
+        pydantic.ValidationError: it is not one.
+    """
     return _ADAPTER.validate_python(data)

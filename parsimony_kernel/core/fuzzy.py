@@ -1,6 +1,6 @@
-"""Names that are nearly the same: a typo, another form of the word, a column it may stand for.
+"""Fuzzy matching of names: typos, inflected forms, and the column that a name may mean.
 
-Compares words, not letters alone; columns that cannot be told apart are all given.
+Compares words, not only letters; columns that cannot be told apart are all returned.
 """
 
 import re
@@ -18,9 +18,9 @@ _ENOUGH = 85.0
 
 
 def alike(a: str, b: str) -> bool:
-    """Whether one begins the other, or they differ by little more than a slip.
+    """Return whether one is a prefix of the other, or they differ by hardly more than a typo.
 
-    Short words are the same only when they are equal.
+    Short words match only if equal.
     """
     if a == b:
         return True
@@ -33,13 +33,13 @@ def alike(a: str, b: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that ``name`` was probably meant to be."""
+    """Return the known name that ``name`` was probably meant to be."""
     found = process.extractOne(name, list(known), score_cutoff=NEAR)
     return None if found is None else str(found[0])
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A clause that says what ``name`` was probably meant to be, or what there is."""
+    """Return a clause with the name that was probably meant, or with the names there are."""
     names = list(known)
     if likely := nearest(name, names):
         return f"did you mean {likely!r}?"
@@ -47,7 +47,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def near_columns(name: str, columns: Iterable[str]) -> list[str]:
-    """The columns that ``name`` may stand for, best first; more than one cannot be told apart."""
+    """Return the columns that ``name`` may mean, best first; several if they cannot be told
+    apart.
+    """
     scored = [(_nearness(name, column), column) for column in list(columns)[:MAX_COMPARED]]
     best = max((score for score, _ in scored), default=0.0)
     if best < _CLEAR:
@@ -57,7 +59,7 @@ def near_columns(name: str, columns: Iterable[str]) -> list[str]:
 
 
 def is_said(name: str, text: str) -> bool:
-    """Whether every word of ``name`` stands in ``text``, in some form."""
+    """Return whether every word of ``name`` occurs in ``text`` in some form."""
     asked, spoken = _words(name), set(_words(text, MAX_SAID))
     return bool(asked) and all(
         word in spoken or any(alike(word, each) for each in spoken) for word in asked

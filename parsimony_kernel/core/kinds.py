@@ -1,7 +1,7 @@
 """The one failure value.
 
-Values only: nothing here decides, waits or touches a run. ``kind`` chooses the retry budget and
-the ladder, ``type`` the hint, ``effect`` what is forbidden next.
+Values only: no decisions, no waits, no access to a run. ``kind`` selects the retry budget and the
+ladder, ``type`` the hint, and ``effect`` what must not be done next.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from pydantic.dataclasses import dataclass
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
 
-# Keys of a failure's metadata: the write whose outcome is unknown, and the hash of the action that
-# a person is asked to allow.
+# Metadata keys of a failure: the write whose outcome is unknown, and the hash of the action that
+# waits for approval.
 EFFECT_KEY = "effect_key"
 HELD = "approval"
-# What stands before that hash, or in its place, where the tool itself asks the person.
+# Prefix of that hash, or its substitute, if the tool itself asks the person.
 ASKS = "asks:"
-# The key in the metadata of a remembered failure after which the run went on.
+# The metadata key of a remembered failure after which the run continued.
 SOLVED = "solved"
 
 
 class FailureKind(StrEnum):
-    """What went wrong. Closed: these thirteen and no others."""
+    """What went wrong. A closed set of thirteen."""
 
     transient_provider = "transient_provider"
     output_truncated = "output_truncated"
@@ -44,7 +44,7 @@ class FailureKind(StrEnum):
 
 
 class Action(StrEnum):
-    """What the funnel does about a failure. Closed: these five and no others."""
+    """The funnel's response to a failure. A closed set of five."""
 
     retry = "retry"
     narrow_scope = "narrow_scope"
@@ -54,7 +54,7 @@ class Action(StrEnum):
 
 
 class Effect(StrEnum):
-    """What may already have happened outside when the failure was seen."""
+    """What may already have happened outside when the failure was detected."""
 
     none = "none"
     uncertain = "uncertain"
@@ -70,7 +70,7 @@ _DEFAULT_ACTIONS = {
 
 
 def default_action_for(kind: FailureKind) -> Action:
-    """The action that answers ``kind`` when no policy says otherwise."""
+    """Return the response to ``kind`` if no policy overrides it."""
     name = FailureKind(kind).value
     return next(action for action, kinds in _DEFAULT_ACTIONS.items() if name in kinds.split())
 
@@ -81,7 +81,7 @@ class Failure:
 
     Equality and hash are over ``(kind, explanation, blockers)``: the memory of lessons drops
     duplicates by them, and what was measured along the way (``metadata``) must not keep two
-    tellings of the same failure apart.
+    reports of the same failure apart.
 
     Args:
         kind: what went wrong.
@@ -106,12 +106,12 @@ class Failure:
 
     @property
     def type(self) -> FailureType:
-        """Why it failed; ``UNKNOWN`` unless the place that found it knew."""
+        """Why it failed; ``UNKNOWN`` unless the code that detected it knew."""
         return FailureType(self.metadata.get("type", FailureType.UNKNOWN))
 
     @property
     def refusal(self) -> RefusalError | None:
-        """The wire name, when the gate refused or reported the action."""
+        """The wire name, if the gate refused or reported the action."""
         name = self.metadata.get("refusal")
         return None if name is None else RefusalError(name)
 
@@ -121,8 +121,7 @@ class Failure:
         return Effect(self.metadata.get("effect", Effect.none))
 
     def without_data(self) -> "Failure":
-        """The same failure as it is written down: no partial data, and of the metadata only what
-        is plain."""
+        """Return the failure as it is persisted: no partial data, and only plain metadata."""
         plain = {
             key: value
             for key, value in self.metadata.items()
@@ -131,7 +130,7 @@ class Failure:
         return replace(self, partial_data=None, metadata=plain)
 
     def noting(self, facts: Mapping[str, Any]) -> "Failure":
-        """The same failure with ``facts`` in its metadata."""
+        """Return the same failure with ``facts`` added to its metadata."""
         return replace(self, metadata={**self.metadata, **facts})
 
     def _identity(self) -> tuple[FailureKind, str, tuple[str, ...]]:
@@ -147,7 +146,7 @@ class Failure:
 
 
 class FailureRaised(Exception):
-    """Carries a ``Failure`` through code that can only raise."""
+    """Wraps a ``Failure`` for code that can only raise."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.kind}: {failure.explanation}")

@@ -1,8 +1,7 @@
-"""What running code gave back, as values.
+"""The result of running code, as values.
 
-The single typed boundary between live Python objects and everything that reads them: the model,
-the journal, the record. JSON in and out, bounded in size; ``for_model`` is the compact form that
-a prompt carries.
+The only typed boundary between live Python objects and their readers: the model, the journal, the
+record. JSON in and out, bounded in size; ``for_model`` is the compact form for a prompt.
 """
 
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_seriali
 
 from parsimony_kernel.core.text import utf8
 
-# Of the rows of one table that a model reads.
+# Characters for the rows of one table in a prompt.
 MAX_TABLE_TEXT = 3_900
 
 Kind = Literal["table", "series", "unnamed series"]
 
-# Code may print half of a character, which JSON cannot carry.
+# Code may print a lone surrogate, which JSON cannot encode.
 Text = Annotated[str, AfterValidator(utf8)]
 
 
@@ -31,9 +30,9 @@ class _Output(BaseModel):
 
 
 class ColumnSummary(_Output):
-    """One column: its name as the frame has it, its dtype in words, a few sample values as text.
+    """One column: its name, its dtype in words, a few sample values as text.
 
-    ``missing`` is how many of its values are; ``None`` where they were too many to be counted.
+    ``missing`` counts its missing values; ``None`` if there were too many values to count.
     """
 
     name: Text
@@ -43,7 +42,7 @@ class ColumnSummary(_Output):
     is_index: bool = False
 
     def for_model(self) -> dict[str, Any]:
-        """Name, dtype, and what is worth saying of its values."""
+        """Return the name, the dtype, and the informative facts about its values."""
         told = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
         return {
             "name": self.name,
@@ -53,13 +52,12 @@ class ColumnSummary(_Output):
 
 
 class DataFrameObject(_Output):
-    """A table, or as its ``kind`` says a series, whose name is that of its last column unless it is
-    unnamed. ``rows`` is ``None`` for a lazy frame, which is never collected.
+    """A table or, by its ``kind``, a series, whose name is its last column's unless it is unnamed.
 
-    ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone, and of
-    very many the last are only counted, in ``columns_left_out``. ``preview`` are the first rows as
-    text, in the order of ``preview_columns``: all of a short table. Of a long one ``last_rows``
-    are the last.
+    ``rows`` is ``None`` for a lazy frame, which is never collected. ``columns`` describes the first
+    40 in full; ``more_columns`` has the names of the rest, and ``columns_left_out`` counts those
+    beyond that. ``preview`` has the first rows as text, in the order of ``preview_columns``: all
+    rows of a short table. For a long one, ``last_rows`` are the last.
     """
 
     type: Literal["dataframe"] = "dataframe"
@@ -76,7 +74,7 @@ class DataFrameObject(_Output):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every cell stands in ``preview``."""
+        """Whether every cell is in ``preview``."""
         return len(self.preview) == self.rows and len(self.preview_columns) == self.column_count
 
     @property
@@ -84,9 +82,9 @@ class DataFrameObject(_Output):
         return len(self.columns) + len(self.more_columns) + self.columns_left_out
 
     def for_model(self) -> dict[str, Any]:
-        """Shape, columns with dtype and samples; ``with_rows`` has the rows too.
+        """Return the shape, and the columns with dtype and samples; ``with_rows`` adds the rows.
 
-        The library is named where it is not pandas: the methods of its tables are others.
+        The library is named if it is not pandas, since its tables have other methods.
         """
         columns = [column.for_model() for column in self.columns]
         more = {
@@ -99,7 +97,7 @@ class DataFrameObject(_Output):
         return {**told, **_if_any(name=self.name, kind=kind, library=library, **more)}
 
     def with_rows(self) -> dict[str, Any]:
-        """The form for the model of a table that is shown: its rows, as lines of text."""
+        """Return the model's form of a displayed table, with its rows as lines of text."""
         told = self.for_model()
         if self.preview_columns:
             told["text"] = self._in_lines()
@@ -109,11 +107,11 @@ class DataFrameObject(_Output):
         return told
 
     def first_rows(self, most: int) -> list[str]:
-        """The first rows as lines of text, after a line with the columns."""
+        """Return the first rows as lines of text, below a line of column names."""
         return list(_aligned([self.preview_columns, *self.preview[:most]])) if self.preview else []
 
     def _in_lines(self) -> str:
-        """The rows in columns of text, as many of either end as there is room for."""
+        """Format the rows as aligned text, with as many from either end as fit."""
         for first, last in ((len(self.preview), len(self.last_rows)), (10, 5), (5, 3), (3, 0)):
             head = self.preview[:first]
             tail = self.last_rows if self.last_rows else self.preview[first:]
@@ -127,7 +125,7 @@ class DataFrameObject(_Output):
 
 
 def _aligned(table: list[tuple[str, ...]]) -> Iterator[str]:
-    """Rows of cells with their columns one below the other."""
+    """Yield rows of cells as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip_longest(*table, fillvalue="")]
     for row in table:
         cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=False))
@@ -135,7 +133,7 @@ def _aligned(table: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 class FigureObject(_Output):
-    """A picture: a Vega-Lite specification, PNG or SVG, and words for who cannot see it."""
+    """A picture: a Vega-Lite specification, PNG or SVG, with alternative text."""
 
     type: Literal["figure"] = "figure"
     name: Text | None = None
@@ -147,13 +145,13 @@ class FigureObject(_Output):
     svg: Text | None = None
 
     def for_model(self) -> dict[str, Any]:
-        """Title and description; never the data or the pixels."""
+        """Return the title and description, never the data or the pixels."""
         told = {"type": self.type, "title": self.title, "description": self.description}
         return {**told, **_if_any(name=self.name)}
 
 
 class PrimitiveObject(_Output):
-    """Anything else, by its capped ``repr``."""
+    """Any other object, by its capped ``repr``."""
 
     type: Literal["primitive"] = "primitive"
     name: Text | None = None
@@ -162,20 +160,20 @@ class PrimitiveObject(_Output):
     truncated: bool = False
 
     def for_model(self) -> dict[str, Any]:
-        """Type and text."""
+        """Return the type and the text."""
         told = {"type": self.type, "python_type": self.python_type, "text": self.text}
         return {**told, **_if_any(name=self.name, truncated=self.truncated)}
 
 
 class PrintedText(PrimitiveObject):
-    """What a cell printed, as one of its typed values."""
+    """A cell's printed text, as one of its typed outputs."""
 
 
 class ExceptionObject(_Output):
-    """An exception that left the cell. ``line`` is the line of the cell, counted from 1.
+    """An exception that ended the cell. ``line`` is the line of the cell, counted from 1.
 
-    ``past_deadline`` says that the code was stopped because its time was up, ``state_lost`` that
-    what earlier cells made can no longer be relied on.
+    ``past_deadline`` means that the code was stopped by its deadline, ``state_lost`` that the
+    values of earlier cells are no longer reliable.
     """
 
     type: Literal["exception"] = "exception"
@@ -189,7 +187,7 @@ class ExceptionObject(_Output):
     state_lost: bool = False
 
     def for_model(self) -> dict[str, Any]:
-        """One sentence and where; a traceback is for people."""
+        """Return one sentence and the line; tracebacks are for people."""
         summary: dict[str, Any] = {"type": self.type, "name": self.name, "message": self.message}
         if self.line is not None:
             summary["line"] = self.line
@@ -204,7 +202,7 @@ KernelOutputType = Annotated[
 
 
 class FetchLogEntry(_Output):
-    """One source that the cell read: a path or an address, and how much came."""
+    """One source that the cell read: a path or an address, and the amount read."""
 
     source: Text
     kind: Literal["file", "url"] = "file"
@@ -212,15 +210,14 @@ class FetchLogEntry(_Output):
 
 
 class KernelOutput(_Output):
-    """All that one execution gave back.
+    """The whole result of one execution.
 
-    ``outputs`` begins with what was printed, if anything was, and then keeps the order of display;
-    an exception, if any, is its last member. ``shown`` are those that ``stdout`` does not say:
-    whoever tells people or a model of both takes these, and JSON holds no more.
-    ``changed`` and ``deleted`` are names of the namespace; ``variables`` summarises the changed.
-    ``overwritten`` are those of the changed that had been bound by the person, and
-    ``printed_before`` the characters of ``stdout`` that stand before each of those shown, where
-    that is known.
+    ``outputs`` starts with the printed text, if any, followed by the displays in order; an
+    exception, if any, comes last. ``shown`` are the outputs that ``stdout`` does not contain: use
+    these next to ``stdout``; JSON holds only these. ``changed`` and ``deleted`` are names in the
+    namespace; ``variables`` summarises the changed ones. ``overwritten`` are the changed ones that
+    the person had bound. ``printed_before`` gives, for each of ``shown``, the characters of
+    ``stdout`` before it, if known.
     """
 
     stdout: Text = ""
@@ -248,16 +245,16 @@ class KernelOutput(_Output):
 
     @property
     def shown(self) -> tuple[KernelOutputType, ...]:
-        """The outputs without what was printed."""
+        """The outputs without the printed text."""
         return tuple(each for each in self.outputs if not isinstance(each, PrintedText))
 
     def without_error(self) -> "KernelOutput":
-        """The same without the exception that ended the cell."""
+        """Return the same output without the exception that ended the cell."""
         kept = tuple(each for each in self.outputs if not isinstance(each, ExceptionObject))
         return self.model_copy(update={"outputs": kept})
 
     def followed_by(self, rest: "KernelOutput") -> "KernelOutput":
-        """Of code that went on: all of it."""
+        """Return the combined output of code that continued with ``rest``."""
         summaries = {each.name: each for each in self.variables} | {
             each.name: each for each in rest.variables
         }
@@ -280,12 +277,12 @@ class KernelOutput(_Output):
 
     @property
     def error(self) -> ExceptionObject | None:
-        """The exception that ended the cell, if one did."""
+        """The exception that ended the cell, if any."""
         raised = (each for each in reversed(self.outputs) if isinstance(each, ExceptionObject))
         return next(raised, None)
 
     def for_model(self) -> dict[str, Any]:
-        """The compact form: streams, outputs, and what became of the variables."""
+        """Return the compact form: streams, outputs, and changes to variables."""
         summary: dict[str, Any] = {
             "stdout": self.stdout,
             "stderr": self.stderr,

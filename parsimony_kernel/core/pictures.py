@@ -1,7 +1,7 @@
-"""Pictures in a transcript: a message of its own, behind the result that it illustrates.
+"""Pictures in a transcript: separate messages, each after the result that it illustrates.
 
-In a run such a message is text with the pixels beside it under ``picture``. A model that sees is
-sent them as content parts, any other model is not sent the message at all.
+Within a run such a message is text, with the pixels under ``picture``. A model with vision is sent
+them as content parts; other models are not sent the message at all.
 """
 
 import base64
@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 KEY = "picture"
-# No provider looks at more; a larger one costs more and shows nothing more. In pixels.
+# In pixels. No provider reads more, so a larger picture only costs more.
 LONGEST_SIDE = 1_024
-# Words by which a transcript or a recording is known to hold one.
+# The text that marks a picture in a transcript or a recording.
 MARK = "as drawn (picture "
 
 _DATA = "data:image/png;base64,"
 _PNG = b"\x89PNG\r\n\x1a\n"
-# As Anthropic reckons; OpenAI's tiles come to about the same.
+# Anthropic's formula; OpenAI's tiles give about the same.
 _PIXELS_PER_TOKEN = 750
 
 
 def picture_message(title: str, source: str, png: bytes) -> dict[str, Any]:
-    """The message that shows ``png``; ``source`` is what its digest is made of."""
+    """Return the message that shows ``png``; its digest is computed from ``source``."""
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     words = f"The chart {f'{title!r} ' if title else ''}{MARK}{digest})"
     pixels = {"png_base64": base64.b64encode(png).decode("ascii")}
@@ -31,18 +31,18 @@ def picture_message(title: str, source: str, png: bytes) -> dict[str, Any]:
 
 
 def is_picture(message: Any) -> bool:
-    """Whether ``message`` shows a picture, and holds nobody's words."""
+    """Return whether ``message`` shows a picture rather than anybody's words."""
     return isinstance(message, Mapping) and KEY in message
 
 
 def without_pixels(message: Mapping[str, Any]) -> dict[str, Any]:
-    """An old picture: its words alone."""
+    """Return only the text of an old picture."""
     kept = {key: value for key, value in message.items() if key != KEY}
     return {**kept, "content": f"{message['content']}: older, no longer shown"}
 
 
 def sent_to(messages: Iterable[dict[str, Any]], *, sees: bool) -> list[dict[str, Any]]:
-    """``messages`` as a model gets them that sees pictures, or does not."""
+    """Return ``messages`` as a model with or without vision is sent them."""
     told = messages if sees else (each for each in messages if KEY not in each)
     return [_as_parts(each) if KEY in each else each for each in told]
 
@@ -54,7 +54,7 @@ def _as_parts(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def pictures_in(message: Mapping[str, Any]) -> Iterator[str]:
-    """The pixels of ``message`` as base64, in either of its forms."""
+    """Yield the pixels of ``message`` as base64, from either of its forms."""
     if KEY in message:
         yield message[KEY]["png_base64"]
     content = message.get("content")
@@ -65,13 +65,13 @@ def pictures_in(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def tokens_of(png_base64: str) -> int:
-    """About how many tokens a picture is."""
+    """Estimate the tokens of a picture."""
     width, height = size_of(base64.b64decode(png_base64[:64]))
     return math.ceil(width * height / _PIXELS_PER_TOKEN)
 
 
 def size_of(png: bytes) -> tuple[int, int]:
-    """The width and height of a PNG in pixels; zeros for what is none."""
+    """Return the width and height of a PNG in pixels; zeros if it is not one."""
     if not png.startswith(_PNG) or len(png) < 24:
         return 0, 0
     return int.from_bytes(png[16:20]), int.from_bytes(png[20:24])

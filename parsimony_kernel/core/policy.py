@@ -1,6 +1,6 @@
-"""Which action answers a failure.
+"""Choose the action that answers a failure.
 
-Pure: a policy reads the failure and the counts, and changes neither.
+Pure: a policy reads the failure and the counts and changes neither.
 """
 
 from typing import Protocol, runtime_checkable
@@ -19,23 +19,23 @@ _RETRIES = {
 
 @runtime_checkable
 class RecoveryPolicy(Protocol):
-    """What a host may put in place of the default."""
+    """The protocol of a recovery policy, which a host may replace."""
 
     def retry_budget(self, kind: FailureKind) -> int:
-        """How many retries of ``kind`` in a row."""
+        """Return the number of consecutive retries for ``kind``."""
         ...
 
     def backoff(self, kind: FailureKind, attempt: int) -> float:
-        """Seconds to wait before retry number ``attempt``, counted from 0."""
+        """Return the seconds to wait before retry number ``attempt``, counted from 0."""
         ...
 
     def decide(self, failure: Failure, state: RunState) -> Action:
-        """The action, given the counts before this failure."""
+        """Return the action, given the counts before this failure."""
         ...
 
 
 class DefaultPolicy:
-    """The shipped ladder: try again within a budget, narrow once, then a person."""
+    """The default ladder: retry within a budget, narrow once, then ask a person."""
 
     def retry_budget(self, kind: FailureKind) -> int:
         return _RETRIES.get(kind, 0)

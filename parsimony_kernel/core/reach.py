@@ -1,4 +1,4 @@
-"""What a code cell would do outside the notebook. Values only."""
+"""The side effects of a code cell outside the notebook. Values only."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 
 class ReachKind(StrEnum):
-    """Where a cell reaches."""
+    """The kind of side effect."""
 
     shell = "shell"
     network = "network"
@@ -23,7 +23,7 @@ class ReachKind(StrEnum):
     replacing = "replacing"
 
 
-# Whatever does more than read outside the notebook.
+# The kinds that do more than read outside the notebook.
 ACTING = frozenset(ReachKind) - {
     ReachKind.secret,
     ReachKind.forgetting,
@@ -49,7 +49,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Reach:
-    """One place of a cell that reaches outside. ``line`` counts from 1."""
+    """One place in a cell with a side effect outside. ``line`` counts from 1."""
 
     kind: ReachKind
     what: str
@@ -58,11 +58,11 @@ class Reach:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """Return a sentence for a person."""
         return f"Line {self.line} {_SAID[self.kind]}: {self.what}."
 
 
-# Suffixes of files that Python or a shell runs.
+# Suffixes of files that Python or a shell executes.
 _RUNNABLE = frozenset(
     {".py", ".pyw", ".ipy", ".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
     | {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd"}
@@ -72,7 +72,7 @@ _MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
 
 
 def is_run_later(name: str) -> bool:
-    """Whether Python, a shell, make or git would run a file of this name."""
+    """Return whether Python, a shell, make or git would execute a file of this name."""
     path = PurePath(name)
     is_hook = path.parts[-3:-1] == (".git", "hooks")
     is_of_make = _MAKE.fullmatch(path.name) is not None

@@ -1,8 +1,8 @@
-"""What a model reads of a call's answer: the gate's envelope as text.
+"""Render the gate's envelope as the text that a model reads.
 
-The envelope is the record; this is its rendering. Printed text stands as it was printed, tables as
-rows, and nothing is said that the call or an answer before has said: what may be called next only
-where that is news.
+The envelope is the record, this its rendering. Printed text is unchanged, tables become rows, and
+nothing is repeated that the call or an earlier result said: the possible next calls are listed only
+if they have changed.
 """
 
 import json
@@ -13,28 +13,28 @@ from typing import Any
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.core.refusals import GUIDANCE
 
-# Of an older answer this much is kept of what was printed, in characters, and of a table in lines.
+# The limits for an older result: characters of printed text, and lines of a table.
 BRIEF_TEXT = 600
 BRIEF_LINES = 6
 
-# What begins the last line, where it is news.
+# Starts the last line, if the possible calls have changed.
 NEXT = "You may call now: "
-# What begins the values that a model is told where it has not seen them yet.
+# Introduces column values that the model has not seen yet.
 VALUES = "(some values of each column, not rows: "
-# A digest, or a path that is made of one: it names a thing that a title names too.
+# A digest, or a path made of one; it names something that has a title as well.
 _DIGEST = re.compile(r"(?:\S*[^0-9a-f\s])?[0-9a-f]{64}(?:[^0-9a-f\s]\S*)?")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|uint|bool|str)\d*_?\(([^()]*)\)")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-# Stands in the middle of a text that was too long.
+# Marks the cut in the middle of a long text.
 _CUT = " characters left out …"
 _SHORTENED = "[older, shortened]"
-# Said by the call itself, by the sentence of the failure, or by the lines that follow.
+# Fields already covered by the call, the failure's sentence, or the lines that follow.
 _SAID = frozenset(
     {"requested", "error", "message", "error_type", "error_message", "result", "state"}
     | {"valid_next_actions", "note"}
 )
 _CALLED = {"not_found": "Found in no result, and marked so for the person"}
-# What was not begun, which is nobody's failure.
+# Calls that were not started, so these are not failures.
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
 _OF_AN_OUTPUT = frozenset(
@@ -44,7 +44,7 @@ _OF_AN_OUTPUT = frozenset(
 
 
 def envelope_in(content: Any) -> dict[str, Any] | None:
-    """The envelope that a tool message holds; ``None`` for one that somebody else has written."""
+    """Return the envelope in a tool message; ``None`` if something else wrote the message."""
     if not isinstance(content, str) or not content.startswith("{"):
         return None
     try:
@@ -60,36 +60,37 @@ def as_text(
     known: Sequence[str] = (),
     described: set[tuple[str, ...]] | None = None,
 ) -> str:
-    """The whole of an answer.
+    """Render a whole result.
 
     Args:
-        envelope: the gate's answer.
-        known: what the model was last told it may call.
-        described: names and dtypes of columns whose values the model has seen, with those values
-            where others are news; those that are told here are added.
+        envelope: the gate's result.
+        known: the calls that the model was last told are possible.
+        described: names and dtypes of columns whose values the model has seen, with those values if
+            other ones would be news. Columns described here are added.
     """
     seen = set() if described is None else described
     return "\n".join(_parts(envelope, seen, known)) or "Done."
 
 
 def in_brief(envelope: dict[str, Any]) -> str:
-    """An older answer: how it ended, the beginnings of what it printed and showed, and names."""
+    """Render an older result: how it ended, the start of its printed text and outputs, and
+    names.
+    """
     return "\n".join([_SHORTENED, *_parts(envelope, None, None)])
 
 
 def text_in_brief(text: str) -> str:
-    """The beginning of an older answer that is no envelope."""
+    """Return the start of an older result that is not an envelope."""
     return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}… {_SHORTENED}"
 
 
 def variable_in_text(
     variable: dict[str, Any], described: set[tuple[str, ...]] | None = None
 ) -> dict[str, Any]:
-    """A variable of the inventory; the columns of a table in one line, each with its dtype and
-    some of its values.
+    """Return a variable of the inventory, with a table's columns, dtypes and samples in one line.
 
-    ``described`` is added to, as in ``as_text``, each column with those values: another table may
-    have other ones under that name.
+    ``described`` is extended as in ``as_text``, each column with its values: another table may have
+    different ones under the same name.
     """
     if not isinstance(variable.get("columns"), list):
         return variable
@@ -106,8 +107,8 @@ def variable_in_text(
     return {**rest, **kind, "columns": "; ".join(told)}
 
 
-# The names and dtypes of columns whose values the model has seen; ``None`` for an older answer, of
-# which beginnings are told.
+# Names and dtypes of columns whose values the model has seen; ``None`` for an older result, which
+# is rendered in brief.
 _Described = set[tuple[str, ...]] | None
 
 
@@ -148,7 +149,7 @@ def _parts(
 
 
 def _is_in(value: Any, sentence: str) -> bool:
-    """Whether ``sentence`` names it, or all of it."""
+    """Return whether ``sentence`` contains the value, or all of its items."""
     values = value if isinstance(value, list) else [value]
     return all(isinstance(each, str) and each in sentence for each in values)
 
@@ -161,9 +162,9 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     yield from _printed(printed[: ends[0]], described)
     if warned := result.get("stderr"):
         yield f"stderr:\n{_text(str(warned), described)}"
-    # What has which columns, as far as others may have the same.
+    # The output that has each set of columns, to avoid repeating shared ones.
     alike: dict[str, str] = {}
-    # The sentence of the failure says what was raised.
+    # The exception is in the failure's sentence.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
     nouns = [_noun(each) for each in outputs]
     for index, output in enumerate(outputs):
@@ -192,9 +193,11 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
 
 
 def _ends(result: dict[str, Any], printed: str) -> list[int]:
-    """Where what was printed is parted by what was shown; all of it stands first, if unknown."""
+    """Return the positions in ``printed`` at which displays came; all text comes first if
+    unknown.
+    """
     before = result.get("printed_before")
-    # What was cut or redacted has another length than what was counted.
+    # The counts don't apply to text that was cut or redacted.
     known = isinstance(before, list) and _CUT not in printed and REDACTED not in printed
     return [*before, len(printed)] if known and isinstance(before, list) else [len(printed)]
 
@@ -209,14 +212,14 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _like_columns(table: dict[str, Any]) -> str:
-    """The columns of a table, as far as others may be the same; empty where it has none."""
+    """Return a table's columns as a key shared by similar tables; empty if there are none."""
     columns = [(c.get("name"), c.get("dtype"), c.get("missing")) for c in _columns(table)]
     more = table.get("more_columns"), table.get("columns_left_out")
     return json.dumps([columns, more], default=str) if columns else ""
 
 
 def _size(table: dict[str, Any]) -> str:
-    """Its kind, with the library where that is not pandas, and its rows."""
+    """Return the kind, with the library if it is not pandas, and the number of rows."""
     rows = table.get("rows")
     of = f"{table['library']} " if table.get("library") else ""
     noun = "row" if table.get("kind") is None else "value"
@@ -225,7 +228,7 @@ def _size(table: dict[str, Any]) -> str:
 
 
 def _noun(output: dict[str, Any]) -> str:
-    """What a table or a figure is called; empty for anything else."""
+    """Return the noun for a table or a figure; empty for anything else."""
     nouns = {"dataframe": output.get("kind", "table"), "figure": "figure"}
     return str(nouns.get(str(output.get("type")), ""))
 
@@ -276,7 +279,7 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
         each
         for key, each in sampled.items()
         if described.isdisjoint((key, (*key, *map(str, each["samples"]))))
-        # Of numbers with decimals, and of yes and no, the rows tell enough.
+        # For floats and booleans, the rows are informative enough.
         and not (isinstance(text, str) and key[1].startswith(("float", "bool")))
     ]
     described.update(sampled)
@@ -286,14 +289,16 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
 
 
 def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The columns of which values are told, by name and dtype. That nothing was there (NaT) says
-    nothing of what will be."""
+    """Return the columns that get sample values, by name and dtype.
+
+    A column that was empty (NaT) says nothing about later values.
+    """
     told = (each for each in columns if each.get("samples") not in (None, [], ["NaT"]))
     return {(str(each["name"]), str(each.get("dtype"))): each for each in told}
 
 
 def _plain(text: str) -> str:
-    """A repr without what says nothing: numpy's names around numbers, and addresses."""
+    """Remove the noise from a repr: numpy's names around numbers, and addresses."""
     return _ADDRESS.sub("", _NUMPY.sub(r"\1", text))
 
 
@@ -313,7 +318,7 @@ def _values(samples: Any) -> str:
 
 
 def _value(value: Any, described: _Described) -> Iterator[str]:
-    """Any other result: a text as it is, the fields of an object in lines."""
+    """Render any other result: text as it is, the fields of an object as lines."""
     if isinstance(value, str):
         yield _text(value, described)
     elif isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Keys and passwords, taken out of texts.
+"""Redact keys and passwords from text.
 
-Known are the values of environment variables whose names end like a key's and whatever is handed
-in; beside them goes everything that has the shape of a key, of an authorization header or of a
-password that is given by name. A text that was clean stays as it was, to the letter.
+Known secrets are the values passed in and those of environment variables with names that end like a
+key's. Text with the shape of a key, of an authorization header or of a named password is redacted
+as well. Text without secrets is returned unchanged.
 """
 
 import json
@@ -18,21 +18,24 @@ REDACTED = "[redacted]"
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _NAMES = {name: re.compile(each, re.IGNORECASE) for name, each in _TABLE["names"].items()}
-# Names of environment variables that hold a key: one list for what code may read unasked and for
-# what is taken out of texts.
+# Names of environment variables that hold a key: one list, both for what code may read without
+# approval and for what is redacted.
 NAMES_A_KEY = _NAMES["key"]
 
-# A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
-# A shorter one that was handed in is removed where it stands alone.
+# A shorter environment value is not a key: removing every "1" or "true" would spoil the text. A
+# shorter secret that was passed in is removed only as a whole word.
 _SECRET_LENGTH = 6
-# Under any other name of a key stand settings too, such as AUTH_METHOD=oauth.
+# Other key-like names may also hold settings, such as AUTH_METHOD=oauth.
 _DRAWN = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?!\S*://)\S{8,}")
 _USER_IN_ADDRESS = re.compile(r"://([^\s:/@]{16,400})@")
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s:/@]{0,200}:([^\s/@]{1,400})@")
 
 
 def _shapes() -> Iterator[tuple[list[str], re.Pattern[str], str]]:
-    """The shapes of secrets: parts without one of which each is not met, and what stays of it."""
+    """Yield the shapes of secrets.
+
+    Each has the parts of which any match contains at least one, the pattern, and its replacement.
+    """
     for shape in _TABLE["shape"]:
         pattern = shape["pattern"]
         for name, part in _TABLE["parts"].items():
@@ -46,7 +49,7 @@ _SHAPES = tuple(_shapes())
 
 @lru_cache(maxsize=1024)
 def _kind_of(name: str) -> str:
-    """Which of the names a variable of the environment has; empty for none."""
+    """Return the kind of name that an environment variable has; empty for none."""
     return next((kind for kind in ("secret", "address", "key") if _NAMES[kind].search(name)), "")
 
 
@@ -54,9 +57,9 @@ Scrub = Callable[[str], str]
 
 
 def scrubber(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Scrub:
-    """A function that takes keys out of texts, for many texts at once.
+    """Return a function that redacts keys, for use on many texts.
 
-    Removed is what ``replacer`` removes, and whatever has the shape of a key or of an
+    It removes what ``replacer`` removes, and anything with the shape of a key or of an
     authorization header.
     """
     replaced = replacer(secrets=secrets, environ=environ)
@@ -69,10 +72,11 @@ def scrubber(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
 
 
 def replacer(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Scrub:
-    """A function that takes known values out of texts: ``secrets``, the values of environment
-    variables that are named like a key, and the passwords in addresses that stand in others.
+    """Return a function that redacts known values.
 
-    They are found as they are, and as they stand in JSON, in Python and in an address.
+    These are ``secrets``, the values of environment variables named like a key, and the passwords
+    in addresses held by others. They are found as they are, and as escaped in JSON, in Python and
+    in addresses.
     """
     given = {each for each in secrets if _NAMES["placeholder"].fullmatch(each) is None}
     values = given | set(known_values(environ))
@@ -91,7 +95,7 @@ def replacer(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
 
 
 def known_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The secrets that an environment holds; the process's by default."""
+    """Return the secrets in an environment, by default the process's."""
     source = os.environ if environ is None else environ
     values: set[str] = set()
     for name in source:
@@ -118,13 +122,13 @@ def _is_path(value: str) -> bool:
 
 
 def _forms(value: str) -> set[str]:
-    """``value`` as it may stand in texts of other kinds."""
+    """Return ``value`` in each escaped form that texts may have."""
     encoded = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     return {value, value.strip(), repr(value)[1:-1], quote(value, safe=""), *encoded}
 
 
 def _shaped(text: str) -> str:
-    """``text`` without what has the shape of a key."""
+    """Redact everything in ``text`` with the shape of a key."""
     plain = text.casefold()
     for parts, shape, replacement in _SHAPES:
         if any(part in plain for part in parts):
@@ -132,7 +136,7 @@ def _shaped(text: str) -> str:
     return text
 
 
-# Names of fields and tools come again and again.
+# Cached, since names of fields and tools recur.
 _SHORT = 40
 _shaped_again = lru_cache(maxsize=4096)(_shaped)
 
@@ -140,5 +144,5 @@ _shaped_again = lru_cache(maxsize=4096)(_shaped)
 def scrub(
     text: str, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> str:
-    """``text`` without keys; see ``scrubber``."""
+    """Redact ``text``; see ``scrubber``."""
     return scrubber(secrets=secrets, environ=environ)(text)

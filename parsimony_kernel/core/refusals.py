@@ -1,7 +1,7 @@
 """The five refusals, by their wire names.
 
-Values only. ``GUIDANCE`` refusals tell the model what to send instead and are raised before the
-action's body ran; the other two report what happened while it ran.
+Values only. ``GUIDANCE`` refusals tell the model what to send instead, and are raised before the
+action's body runs; the other two report what happened while it ran.
 """
 
 from enum import StrEnum

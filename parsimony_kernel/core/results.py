@@ -1,4 +1,4 @@
-"""What a run leaves behind, as values."""
+"""The results of a run, as values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -46,10 +46,10 @@ class Script(Published):
 
 @dataclass(frozen=True)
 class AgentResult:
-    """A collected run.
+    """The collected result of a run.
 
-    ``ok`` says that the request was fulfilled; a recovered failure does not change it. A
-    suspended or cancelled run is neither ok nor failed: see ``suspended`` and ``cancelled``.
+    ``ok`` means that the request was fulfilled, even after recovered failures. A suspended or
+    cancelled run is neither ok nor failed: see ``suspended`` and ``cancelled``.
     """
 
     text: str = ""
@@ -86,7 +86,7 @@ _KINDS = {"dataset": Dataset, "chart": Chart, "report": Report, "notebook": Scri
 
 
 def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
-    """The result that a stream of events amounts to."""
+    """Fold a stream of events into its result."""
     kept = tuple(events)
     published: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     summary = ""

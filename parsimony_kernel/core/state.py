@@ -1,7 +1,6 @@
 """The state of one run, and the part of it that survives a suspension.
 
-Values only. Whatever is alive (files, executor, cancellation) is left out when the state is
-written.
+Values only. Live objects (files, executor, cancellation) are left out when the state is written.
 """
 
 import time
@@ -22,7 +21,7 @@ SCHEMA_VERSION = 6
 
 
 class TurnSubstate(BaseModel):
-    """What one iteration left for the next steps of it."""
+    """State that one iteration leaves for its next steps."""
 
     minted_refs: list[dict[str, Any]] = Field(default_factory=list)
     minted_live_names: list[tuple[str, str]] = Field(default_factory=list)
@@ -31,8 +30,10 @@ class TurnSubstate(BaseModel):
 
 
 class HeldCall(BaseModel):
-    """A requested call that waits for a person, or behind one that does. ``sha`` is the hash of
-    exactly this action; ``allowed`` is set once the answer is there."""
+    """A requested call that waits for a person's approval, or behind one that does.
+
+    ``sha`` is the hash of exactly this action; ``allowed`` is set by the answer.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +45,7 @@ class HeldCall(BaseModel):
 
     @classmethod
     def of(cls, call: ToolCall, sha: str = "") -> Self:
-        """``call``, to be run later."""
+        """Return ``call`` as one to run later."""
         function = call.function
         return cls(id=call.id, name=function.name, arguments=function.arguments, sha=sha)
 
@@ -55,12 +56,12 @@ class HeldCall(BaseModel):
 
     @property
     def asks(self) -> bool:
-        """Whether the tool itself asks, so that any answer lets the call go on."""
+        """Whether the tool itself asks, so that any answer lets the call continue."""
         return self.sha.startswith(ASKS)
 
 
 class Carried(BaseModel):
-    """What a run keeps over a suspension: fields of the run's state and of its record alike."""
+    """What a run keeps across a suspension: the fields shared by its state and its record."""
 
     model_id: str = ""
     started_at: str = ""
@@ -91,17 +92,17 @@ class Carried(BaseModel):
     workspace: str = ""
 
     def carried(self) -> dict[str, Any]:
-        """These fields by name."""
+        """Return these fields by name."""
         return {name: getattr(self, name) for name in Carried.model_fields}
 
 
 class SuspensionRecord(Carried):
-    """A run that waits for an answer: JSON, sealed, and enough to go on in another process.
+    """A run that waits for an answer: sealed JSON, sufficient to resume in another process.
 
-    ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and proves itself; ``seal`` is a MAC
-    over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are the
-    names that existed at the suspension with the version that the ledger knew, ``terms`` a hash of
-    the contract and the procedure that the run was held to, ``begun`` one of what the run may do.
+    ``suspension_token`` is ``"{nonce}.{hex}"`` over the ids and is self-verifying; ``seal`` is a
+    MAC over the canonical bytes of everything else. Times are ISO 8601 in UTC. ``variables`` are
+    the names that existed at the suspension, with their versions in the ledger, ``terms`` is a hash
+    of the contract and procedure in force, and ``begun`` a hash of what the run may do.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -134,20 +135,20 @@ class SuspensionRecord(Carried):
 
 
 def remember(lessons: Iterable[Failure], failure: Failure) -> list[Failure]:
-    """``lessons`` with ``failure`` as the newest: one per kind, five at most, oldest dropped."""
+    """Add ``failure`` to ``lessons``: one per kind, at most five, the oldest dropped."""
     kept = [lesson for lesson in lessons if lesson.kind != failure.kind]
     return [*kept, failure.without_data()][-MAX_LESSONS:]
 
 
 class RunState(Carried):
-    """Everything a run knows about itself.
+    """The whole state of a run.
 
-    ``messages`` is only ever appended to, and a message in it never changes. ``compaction`` says
-    how much of old tool results the renderer leaves out: 0 as document 002 says, 1 all but the
-    newest, 2 all. ``budget_from_tokens`` and ``budget_from_cost_usd`` are what had been spent when
-    the person last allowed more, so that a budget counts from there. ``recoveries`` are the
-    failures that the funnel answered, by type, each with the answer, the newest last; ``subgoals``
-    the parts of the plan that the model stated last.
+    ``messages`` is append-only, and a message in it never changes. ``compaction`` says how much of
+    old tool results the renderer leaves out: 0 as in document 002, 1 all but the newest, 2 all.
+    ``budget_from_tokens`` and ``budget_from_cost_usd`` are the amounts spent when the person last
+    extended the budget, which counts from there. ``recoveries`` are the failures that the funnel
+    handled, by type, each with its responses, the newest last; ``subgoals`` are the parts of the
+    model's latest plan.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -164,28 +165,28 @@ class RunState(Carried):
     files: Any = Field(default=None, exclude=True)
     code_executor: Any = Field(default=None, exclude=True)
     cancellation: CancellationRequest | None = Field(default=None, exclude=True)
-    # What the person replied to a tool that asks, until it is called with that.
+    # The person's reply to a tool that asks, until the tool is called with it.
     reply: str | None = Field(default=None, exclude=True)
-    # The record of the question that the person has just answered, and the choice that they meant.
+    # The record of the question just answered, with the choice that was meant.
     answered: Any = Field(default=None, exclude=True)
 
     def record_failure_attempt(self, kind: FailureKind) -> int:
-        """Count one more failure of ``kind`` and give the new count."""
+        """Count one more failure of ``kind`` and return the new count."""
         count = self.failure_attempts.get(kind, 0) + 1
         self.failure_attempts[kind] = count
         return count
 
     @property
     def open_subgoals(self) -> tuple[str, ...]:
-        """The parts of the plan that are not done, in order."""
+        """The unfinished parts of the plan, in order."""
         return tuple(goal for goal in self.subgoals if goal not in self.done_subgoals)
 
     def note_recovery(self, failure_type: FailureType, answer: str) -> None:
-        """Remember how a failure was answered: by a plan's name, or an action's."""
+        """Record the response to a failure: a plan's name, or an action's."""
         self.recoveries = [*self.recoveries, (failure_type, answer)][-MAX_RECOVERIES:]
 
     def elapsed_seconds(self, now: float | None = None) -> float:
-        """Seconds spent running, suspensions excluded; ``now`` is monotonic."""
+        """Return the seconds spent running, without suspensions; ``now`` is monotonic."""
         current = time.monotonic() if now is None else now
         return self.accumulated_elapsed_s + max(0.0, current - self.started_monotonic_s)
 
@@ -199,7 +200,7 @@ class RunState(Carried):
         cancellation: CancellationRequest | None = None,
         now: float | None = None,
     ) -> "RunState":
-        """The state to go on from. A budget is reset only when it is what suspended the run."""
+        """Restore the state to resume from. A budget is reset only if it caused the suspension."""
         because = record.originating_failure_kind
         spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
         raised = record.originating_guard

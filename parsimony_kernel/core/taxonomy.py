@@ -1,7 +1,7 @@
-"""The names of causes, and what is known when one is looked for.
+"""The names of causes, and the context in which a cause is diagnosed.
 
-Values only. The order and the strings of ``FailureType`` are stable: they stand in journals. New
-members go before ``UNKNOWN``, which stays last.
+Values only. The order and the strings of ``FailureType`` are stable, since journals contain them.
+New members go before ``UNKNOWN``, which stays last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class FailureType(StrEnum):
-    """Why something failed, hence which hint helps. One per failure."""
+    """The cause of a failure, which selects the hint. One per failure."""
 
     WRONG_TOOL_CALLED = "wrong_tool_called"
     CONSTRAINT_IGNORED = "constraint_ignored"
@@ -31,13 +31,13 @@ class Step:
     """One step of an agent.
 
     Args:
-        index: its place in the run.
+        index: its position in the run.
         action: what it did, in the run's own words.
-        error: the text of what went wrong, ``None`` when nothing did.
+        error: the text of its error, ``None`` if it had none.
         exception_type: the class of the exception behind it, dotted or not.
-        metadata: what is known beyond the text; ``evidence.facts_of`` makes it from an
-            exception, and the gate's ``type`` and ``refusal`` stand here.
-        idempotent: doing it twice is the same as doing it once.
+        metadata: facts beyond the text; ``evidence.facts_of`` extracts them from an exception, and
+            the gate adds ``type`` and ``refusal``.
+        idempotent: repeating it has no further effect.
     """
 
     index: int
@@ -54,15 +54,15 @@ class Step:
 
 @dataclass(frozen=True)
 class TriageContext:
-    """What a run knows besides its steps. Whatever it cannot tell stays empty.
+    """The facts about a run besides its steps; unknown ones stay empty.
 
     Args:
         tools: the names that can be called.
         constraints: what the task forbids, in words.
         subgoals: the parts of the plan in order; ``done_subgoals`` are those that were checked.
-        summary: what the agent said in the end; empty while it has not ended.
-        unobserved: whether a summary says something that nothing in the run showed, where that
-            can be told.
+        summary: the agent's closing words; empty until it has ended.
+        unobserved: whether the summary claims something that nothing in the run showed, if that can
+            be determined.
         identifiers: the task contract's values by argument name, such as ``order_id: A102``.
         prompt_tokens: the size of the last request, and ``context_window`` its limit.
         checkpoints: ids of the states whose checks passed, oldest first.
@@ -87,14 +87,14 @@ class TriageContext:
 
 @dataclass(frozen=True)
 class FailureContext:
-    """What a strategy is given.
+    """The input of a strategy.
 
     Args:
         trajectory: the steps, oldest first.
-        attempt_history: the failures of this run before this one, each with the recovery action
-            that answered it, or ``None`` where that is not known.
-        raw_error: the exception or the text that was seen, if any.
-        run: what the run knows besides its steps.
+        attempt_history: the earlier failures of this run, each with the recovery action that
+            answered it, or ``None`` if unknown.
+        raw_error: the exception or error text, if any.
+        run: the facts about the run besides its steps.
     """
 
     failure_type: FailureType
@@ -112,5 +112,5 @@ class FailureContext:
 
     @property
     def attempts(self) -> int:
-        """How many failures of this type were answered before this one."""
+        """The number of failures of this type that were handled before this one."""
         return sum(1 for kind, _ in self.attempt_history if kind == self.failure_type)

@@ -1,4 +1,4 @@
-"""Templates of what people see: whatever is put into one is escaped."""
+"""Templates of what people see; every inserted value is escaped."""
 
 import functools
 import unicodedata
@@ -6,15 +6,15 @@ from typing import Any
 
 
 def rendered(name: str, **values: Any) -> str:
-    """The template ``name``, a path within the package, with ``values``.
+    """Render the template ``name``, a path in the package, with ``values``.
 
-    Without what XML cannot hold or what turns the direction of writing.
+    Characters that XML cannot hold or that change the direction of writing become U+FFFD.
     """
     return str(_environment().get_template(name).render(values))
 
 
 def macros(name: str, **values: Any) -> Any:
-    """The macros of the template ``name`` by their names; ``values`` are known in all of them."""
+    """Return the macros of the template ``name`` by name; all of them can use ``values``."""
     return _environment().get_template(name, globals=values).module
 
 
@@ -46,7 +46,7 @@ def _is_sound(char: str) -> bool:
 
 
 def cut(text: str, most: int) -> str:
-    """``text`` in ``most`` columns; a wide character takes two."""
+    """Cut ``text`` to ``most`` columns; a wide character takes two."""
     taken = 0
     for place, each in enumerate(text):
         taken += 2 if unicodedata.east_asian_width(each) in "WF" else 1

@@ -1,27 +1,27 @@
-"""Text that can be sent and told: encodable as UTF-8, and from any exception."""
+"""Make text encodable as UTF-8, format counts, and get the text of any exception."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def plural(noun: str, count: int) -> str:
-    """The word for so many."""
+    """Return the form of ``noun`` for ``count``."""
     return noun if count == 1 else f"{noun}s"
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2,000 rows``."""
+    """Format a count with its noun: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {plural(noun, number)}"
 
 
 def utf8(text: str) -> str:
-    """``text`` as it can be sent: a lone surrogate becomes a question mark."""
-    # A file name or a broken stream can bring lone surrogates, which no client can send.
+    """Return ``text`` as it can be sent: a lone surrogate becomes a question mark."""
+    # File names and broken streams can contain lone surrogates, which no client can send.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def encodable(value: Any) -> Any:
-    """``value`` with every text in it such that it can be sent as UTF-8."""
+    """Return ``value`` with every text in it made encodable as UTF-8."""
     if isinstance(value, str):
         return utf8(value)
     if isinstance(value, Mapping):
@@ -32,7 +32,7 @@ def encodable(value: Any) -> Any:
 
 
 def words_of(exc: BaseException) -> str:
-    """The text of ``exc``; empty when its class cannot make one."""
+    """Return the text of ``exc``; empty if its class cannot make one."""
     try:
         return str(exc).strip()
     except KeyboardInterrupt:

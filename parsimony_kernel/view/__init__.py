@@ -1,5 +1,5 @@
-"""The record of a run: events folded into blocks, blocks written as three texts.
+"""The record of a run: events folded into blocks, and blocks written as text, Markdown and HTML.
 
-``fold`` makes a ``RunView`` of events, ``outline`` says once in words what a block holds, and
-``text``, ``markdown`` and ``html`` write that. Nothing here waits, reads a clock or touches a run.
+``fold`` folds events into a ``RunView``, ``outline`` gives the wording of each block once, and
+``text`` and ``html`` write it. Nothing here waits, reads a clock or changes a run.
 """

@@ -1,7 +1,7 @@
-"""The parts of a record, as values, and a run as far as its events have told it.
+"""The blocks of a record, as values, and the view of a run so far.
 
-A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
-it."""
+A block holds text as it came, only capped; the writer of each format escapes it.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -21,16 +21,17 @@ EndKind = Literal["result", "handoff", "partial", "cancelled"]
 
 @dataclass(frozen=True)
 class Block:
-    """The base of all blocks. ``key`` is stable and unique in the run."""
+    """The base class of all blocks. ``key`` is stable and unique in the run."""
 
     key: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)
 class RequestBlock(Block):
-    """What the person asked for, and what of the notebook went along.
+    """The request, and the parts of the notebook that were sent with it.
 
-    ``notice`` says what leaves the machine, where the notebook has not said so before."""
+    ``notice`` says what leaves the machine, the first time in a notebook.
+    """
 
     words: str
     shared: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class RequestBlock(Block):
 
 @dataclass(frozen=True)
 class ProseBlock(Block):
-    """What the model said between its steps."""
+    """The model's prose between steps."""
 
     text: str
 
@@ -59,12 +60,12 @@ class FigureBlock(Block):
 
 @dataclass(frozen=True)
 class StepBlock(Block):
-    """One tool at work: what it was given, what came of it, and how it stands.
+    """One tool call: its arguments, its results, and its state.
 
-    ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
-    variables; a chart stands in a block of its own, and here by its number. ``error`` is
-    why it failed, and where, ``made`` the variables that it made or changed, ``theirs`` those of
-    the changed that the person had bound or changed last.
+    ``code`` is complete, as it ran. ``shown`` is what it printed and displayed, and its changes to
+    variables; a chart has a block of its own and is referred to by number. ``error`` is the reason
+    it failed, and where. ``made`` are the variables that it created or changed, ``theirs`` those
+    among the changed that the person had bound or changed last.
     """
 
     number: int
@@ -84,10 +85,10 @@ class StepBlock(Block):
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure, and in ``state`` what is done about it, in words.
+    """A failure and, in ``state``, the response to it in words.
 
-    ``kind`` is a wire name or empty, ``retries`` how often it was tried again, ``fallback`` the
-    model that takes over, and ``put_back`` what going back did, in words.
+    ``kind`` is a wire name or empty, ``retries`` the number of retries, ``fallback`` the model that
+    takes over, and ``put_back`` what a rollback did, in words.
     """
 
     message: str
@@ -100,15 +101,18 @@ class RecoveryBlock(Block):
 
 @dataclass(frozen=True)
 class BudgetBlock(Block):
-    """Most of a budget is used. ``guard`` is ``tokens`` or ``cost``."""
+    """Most of a budget is spent. ``guard`` is ``tokens`` or ``cost``."""
 
     guard: str
 
 
 @dataclass(frozen=True)
 class QuestionBlock(Block):
-    """What the run needs to know. ``reply`` is ``None`` while nobody answered, ``chosen`` the place
-    of the choice that it picked. ``has_buttons`` says that it can be clicked where it is shown."""
+    """A question of the run.
+
+    ``reply`` is ``None`` until it is answered, ``chosen`` the index of the choice that was picked.
+    ``has_buttons`` means that it can be clicked where it is displayed.
+    """
 
     question: str
     context: str = ""
@@ -121,8 +125,10 @@ class QuestionBlock(Block):
 
 @dataclass(frozen=True)
 class ReplyBlock(Block):
-    """Where a run goes on after an answer. ``gone`` are variables that no longer exist, ``made``
-    those that the run had made before."""
+    """An answer, from which the run continues.
+
+    ``gone`` are variables that no longer exist, ``made`` those that the run had created before.
+    """
 
     reply: str
     gone: tuple[str, ...] = ()
@@ -131,11 +137,10 @@ class ReplyBlock(Block):
 
 @dataclass(frozen=True)
 class EndBlock(Block):
-    """The end of a run: it did what was asked, cannot go on, stopped early on its own, or was
-    stopped from outside.
+    """The end of a run: done, unable to continue, stopped early by itself, or stopped from outside.
 
-    ``words`` are the answer or the reason, ``lists`` what stands below them under a label each,
-    ``not_found`` what the answer says and no result supports, ``published`` a sentence each.
+    ``words`` are the answer or the reason, ``lists`` the labelled lists below it, ``not_found``
+    claims in the answer that no result supports, ``published`` one sentence for each publication.
     """
 
     kind: EndKind
@@ -148,9 +153,10 @@ class EndBlock(Block):
 
 @dataclass(frozen=True)
 class FooterBlock(Block):
-    """What the run has used so far. Zero limits mean no limit.
+    """The run's usage so far. Zero limits mean no limit.
 
-    ``priced_usd`` is what the answers with a known price cost; ``unpriced_calls`` had none.
+    ``priced_usd`` is the cost of the answers with a known price; ``unpriced_calls`` counts the
+    others.
     """
 
     model: str = ""
@@ -168,25 +174,25 @@ class FooterBlock(Block):
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost in US dollars; ``None`` when no price is known."""
+        """The cost in US dollars; ``None`` if no price is known."""
         return None if self.calls and self.unpriced_calls == self.calls else self.priced_usd
 
 
 @dataclass(frozen=True)
 class ProgressBlock(Block):
-    """What the run is doing now, for how long, and what to do meanwhile: ``hint``."""
+    """The current activity, its elapsed time, and a ``hint`` on what to do meanwhile."""
 
     activity: str
     elapsed_s: float = 0.0
     hint: str = ""
 
 
-# What differs from run to run: times, tokens, cost.
+# These differ from run to run: times, tokens, cost.
 VOLATILE = (FooterBlock, ProgressBlock)
 
 
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """``blocks`` without the volatile ones: what a static display shows."""
+    """Return ``blocks`` without the volatile ones, as in a static display."""
     return tuple(block for block in blocks if not isinstance(block, VOLATILE))
 
 
@@ -195,10 +201,10 @@ Kind = TypeVar("Kind", bound=Block)
 
 @dataclass
 class RunView:
-    """A run so far. ``blocks`` are its record; the rest is what the next event builds on.
+    """A run so far. ``blocks`` are its record; the other fields are the state of the fold.
 
-    ``status`` is idle, running, done, suspended, handed_off, stopped or cancelled. The moves are
-    for the fold, which makes them on a copy; to everybody else a view is a value.
+    ``status`` is idle, running, done, suspended, handed_off, stopped or cancelled. The methods that
+    change it are for the fold, which works on a copy; everybody else treats a view as a value.
     """
 
     status: str = "idle"
@@ -207,16 +213,16 @@ class RunView:
     closed: tuple[Block, ...] = ()
     prose: str = ""
     activity: str = ""
-    # What was published, by its path.
+    # Publications by path.
     published: Mapping[str, Sentence] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
-    # What the last answer says and no result supports; the answer itself, where it was refused.
+    # Claims in the last answer that no result supports, and the answer itself if it was refused.
     not_found: tuple[str, ...] = ()
     withheld: str = ""
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The record in order: what is settled, then what moves (prose, footer, progress)."""
+        """The record in order: settled blocks, then the volatile ones (prose, footer, progress)."""
         if self.status == "idle":
             return self.closed
         progress = ProgressBlock(self.activity, self.used.elapsed_s, key="progress")
@@ -224,7 +230,7 @@ class RunView:
         return (*self.closed, *self._said(), self.used, *([progress] if is_running else []))
 
     def _said(self) -> tuple[ProseBlock, ...]:
-        """The open prose; of white space alone nothing is left."""
+        """The open prose; empty if it is only white space."""
         key = f"ProseBlock-{len(self.closed)}"
         return (ProseBlock(self.prose, key=key),) if self.prose.strip() else ()
 
@@ -234,36 +240,36 @@ class RunView:
         self.prose = ""
 
     def add(self, block: Kind) -> Kind:
-        """Put ``block`` behind all others; it gets its key."""
+        """Append ``block`` and give it its key."""
         self.settle()
         added = replace(block, key=f"{type(block).__name__}-{len(self.closed)}")
         self.closed += (added,)
         return added
 
     def put(self, block: Kind, **facts: Any) -> Kind:
-        """Give ``block``, one of the settled, other ``facts``."""
+        """Replace the settled ``block`` by one with other ``facts``."""
         changed = replace(block, **facts)
         self.closed = tuple(changed if each.key == block.key else each for each in self.closed)
         return changed
 
     def last(self, kind: type[Kind], **facts: Any) -> Kind | None:
-        """The newest settled block of this kind with these ``facts``."""
+        """Return the newest settled block of this kind with these ``facts``."""
         for block in reversed(self.closed):
             if isinstance(block, kind) and facts.items() <= vars(block).items():
                 return block
         return None
 
     def mark(self, old: StepState, new: StepState, **facts: Any) -> None:
-        """Let the steps with these ``facts`` that stand as ``old`` stand as ``new``."""
+        """Move the steps with these ``facts`` from state ``old`` to ``new``."""
         while step := self.last(StepBlock, state=old, **facts):
             self.put(step, state=new)
 
     def count(self, **more: float) -> None:
-        """Add to figures of what the run has used."""
+        """Add to the usage figures of the run."""
         self.use(**{name: getattr(self.used, name) + number for name, number in more.items()})
 
     def use(self, **used: Any) -> None:
-        """Set figures of what the run has used."""
+        """Set usage figures of the run."""
         self.used = replace(self.used, **used)
 
 
@@ -271,8 +277,10 @@ EMPTY = RunView()
 
 
 def metadata_of(view: RunView) -> dict[str, Any]:
-    """The facts that differ from run to run, for the metadata of a display. A number that JSON
-    has no word for is null: a display with it is not sent at all."""
+    """Return the facts that differ from run to run, for the metadata of a display.
+
+    A number that JSON cannot express is null, since a display with one would not be sent at all.
+    """
     facts: dict[str, Any] = {"run_id": view.run_id, "status": view.status}
     for name in ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd", "elapsed_s"):
         fact = getattr(view.used, name)

@@ -1,7 +1,7 @@
-"""Foreign text made harmless, once for each of the three texts.
+"""Sanitise foreign text, for each of the three formats.
 
-Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text``, ``as_markdown`` or ``fenced`` where it is written as such.
+Every string from a model, a tool or data passes through ``plain`` first, and then through
+``html_text``, ``as_markdown`` or ``fenced`` in the writer of that format.
 """
 
 import html
@@ -18,7 +18,7 @@ _ANSI = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _LINE_ENDS = re.compile("\r\n|[\x0b\x0c\x85\u2028\u2029]")
-# Controls, lone surrogates, non-characters, and what reorders or hides the text around it.
+# Controls, lone surrogates, non-characters, and characters that reorder or hide text.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u202a-\u202e\u2066-\u2069\ufeff]"
 )
@@ -29,10 +29,10 @@ _MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 
 
 def plain(text: str) -> str:
-    """``text`` as visible characters and newlines.
+    """Reduce ``text`` to visible characters and newlines.
 
-    Terminal sequences are dropped, of a line that was overwritten by carriage returns the last
-    writing stays, tabs become spaces, and what is invisible or reorders becomes U+FFFD.
+    Terminal sequences are dropped, a line overwritten by carriage returns keeps its last version,
+    tabs become spaces, and invisible or reordering characters become U+FFFD.
     """
     text = _LINE_ENDS.sub("\n", _ANSI.sub("", text))
     if "\r" in text:
@@ -41,15 +41,15 @@ def plain(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """``plain`` on one line, white space collapsed."""
+    """Return ``plain`` text on one line, with white space collapsed."""
     return " ".join(plain(text).split())
 
 
 def steady(text: str) -> str:
-    """``text`` without what differs from process to process: addresses, folders of modules.
+    """Remove what differs between processes from ``text``: addresses, and folders of modules.
 
-    Recorded outputs are compared, so ``<Thing at 0x7f...>`` and the place where a library is
-    installed must not be in them.
+    Recorded outputs are compared, so they must not contain ``<Thing at 0x7f...>`` or the place
+    where a library is installed.
     """
     text = _ADDRESS.sub(r"\1…", text)
     return _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text)) if ".py" in text else text
@@ -57,28 +57,30 @@ def steady(text: str) -> str:
 
 SENTENCE_CHARS = 2_000
 ARGUMENT_CHARS = 400
-# How much of a long text is looked at, for all of which there is no room anyway.
+# The part of a long text that is processed; the display has no room for more.
 READ_CHARS = 64_000
 
 
 def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
-    """``text`` within ``limit`` characters."""
+    """Cut ``text`` to ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def cut_steady(text: str) -> str:
-    """``text`` as a sentence, without what differs from process to process."""
+    """Return ``text`` cut to a sentence, without what differs between processes."""
     return cut(steady(text[:READ_CHARS]))
 
 
 def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:
-    """Each of ``texts`` within ``limit`` characters."""
+    """Cut each of ``texts`` to ``limit`` characters."""
     return tuple(cut(text, limit) for text in texts)
 
 
 def both_ends(text: str, limit: int, *, tail: int = 0) -> str:
-    """``text`` in about ``limit`` characters, of which the last ``tail`` are its end; between them
-    stands how many are missing."""
+    """Cut ``text`` in the middle, to about ``limit`` characters with the last ``tail`` as its end.
+
+    A line in between says how many are missing.
+    """
     if len(text) <= limit:
         return text
     head, end = text[: limit - tail].rstrip("\n"), text[len(text) - tail :].lstrip("\n")
@@ -86,7 +88,7 @@ def both_ends(text: str, limit: int, *, tail: int = 0) -> str:
 
 
 def html_text(text: str) -> str:
-    """``text`` for HTML, in an element or a quoted attribute."""
+    """Escape ``text`` for HTML, in an element or a quoted attribute."""
     return html.escape(plain(text), quote=True)
 
 
@@ -94,7 +96,7 @@ _BEFORE_BLANK = re.compile(r"\n([^\S\n]*)(?=\n)")
 
 
 def unbroken(markup: str) -> str:
-    """``markup`` with the same meaning and without a line that is blank."""
+    """Return ``markup`` with the same meaning and without blank lines."""
     return _BEFORE_BLANK.sub(r"&#10;\1", markup)
 
 
@@ -103,7 +105,7 @@ _LINE_START = re.compile(r"^(\s*)(?:([-+=:])|(\d{1,9})([.)]))")
 
 
 def as_markdown(text: str) -> str:
-    """One line of ``text`` for Markdown: no emphasis, link, image, markup, mathematics or list."""
+    """Escape a line for Markdown: no emphasis, links, images, markup, mathematics or lists."""
     line = _MARKED.sub(r"\\\g<0>", inline(text))
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _LINE_START.sub(
@@ -112,14 +114,14 @@ def as_markdown(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """``text`` as a fenced block, the fence longer than any within."""
+    """Return ``text`` as a fenced block, with a fence longer than any inside."""
     body = plain(text).strip("\n")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     return f"{fence}{language}\n{body}\n{fence}"
 
 
 def broken(text: str, width: int) -> list[str]:
-    """``text`` in pieces of at most ``width`` columns of a terminal and at least one character."""
+    """Split ``text`` into pieces of at most ``width`` terminal columns (at least one character)."""
     if wcswidth(text) <= width:
         return [text]
     pieces = [""]
@@ -131,14 +133,14 @@ def broken(text: str, width: int) -> list[str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
+    """Cut ``text`` to ``width`` terminal columns, with an ellipsis at the cut."""
     if wcswidth(text) <= width:
         return text
     taken = accumulate(map(wcswidth, text[:width]))
     return text[: sum(each < width for each in taken)] + "…"
 
 
-# The most that a whole text takes.
+# The size limit of a whole text.
 TEXT_BYTES = 256 * 1024
 
 
@@ -149,8 +151,10 @@ def _size(piece: str) -> int:
 def fit(
     pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
 ) -> list[str]:
-    """``pieces`` within ``TEXT_BYTES``: in the place of those left out stands what ``said``
-    makes of that. The heaviest go first, and never the first or the last piece."""
+    """Limit ``pieces`` to ``TEXT_BYTES``, replacing the ones left out by the text from ``said``.
+
+    The heaviest are left out first, but never the first or the last piece.
+    """
     sizes = [weight(piece) + 2 for piece in pieces]
     total, gone = sum(sizes), set[int]()
     for at in sorted(range(1, len(pieces) - 1), key=lambda at: -sizes[at]):

@@ -1,8 +1,8 @@
-"""Events folded into a view of the run.
+"""Fold events into a view of the run.
 
 ``fold`` is pure and total: the same events give the same view, whatever a tool or a model put in
-them, and no event raises. A delta touches only the open prose, which has a cap, so a long stream
-costs the same per piece from first to last.
+them, and no event raises. A delta touches only the open prose, which is capped, so a long stream
+costs the same per chunk from start to end.
 """
 
 import hashlib
@@ -35,31 +35,31 @@ STREAM_CHARS = 4_000
 
 Value = TypeVar("Value", bound=BaseModel)
 
-# How an answer says what it took a word of the request for.
+# The note in an answer that says how a word of the request was read.
 _NOTE = re.compile(
     r" ?\bRead (?P<word>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") as (?P<choice>[^\n]{1,400}?)\.(?=\s|$)"
 )
 
-# Where a step failed, behind why.
+# The location at the end of an error.
 _AT_LINE = re.compile(r" at line \d+: [^\n]*$")
 
-# What is shown in a place of its own, not in the list of arguments.
+# Arguments displayed elsewhere than in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
 
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
-    """The view after all of ``events``."""
+    """Return the view after all of ``events``."""
     return reduce(fold, events, EMPTY)
 
 
 def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[bl.StepBlock, ...]:
-    """The steps that the record calls done, in order, each with its code exactly as it ran."""
+    """Return the successful code steps in order, each with its code exactly as it ran."""
     steps = (each for each in replay(events).closed if isinstance(each, bl.StepBlock))
     return tuple(each for each in steps if each.tool_type == "code" and each.state == "done")
 
 
 def fold(view: RunView, event: ev.AgentEvent) -> RunView:
-    """``view`` after ``event``. A kind of event that says nothing to a person changes nothing."""
+    """Return ``view`` after ``event``; events that tell a person nothing change nothing."""
     view = replace(view)
     match event:
         case ev.TextDelta():
@@ -92,7 +92,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             view.settle()
             last = view.last(bl.Block)
             if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
-                # The closing words are the summary: say them once.
+                # The last prose is the summary itself: show it once.
                 view.closed = view.closed[:-1]
             view.variables = cut_each(event.variables)
             _close(view, "done", "result", _without_choices(view, cut(event.summary, PROSE_CHARS)))
@@ -141,7 +141,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
-    # What the person's answer did not begin again was not allowed.
+    # A step that the person's answer did not restart was not allowed.
     view.mark("answered", "refused")
     view.settle()
     view.activity = "Working"
@@ -171,17 +171,17 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
     again = {name: getattr(block, name) for name in ("message", "state", "retries")}
-    is_retry = bool(block.retries)  # another way than to try again is no repetition
+    is_retry = bool(block.retries)  # only a retry repeats a retry
     is_like = isinstance(last, bl.RecoveryBlock) and bool(last.retries) == is_retry
     if isinstance(last, bl.RecoveryBlock) and is_like and replace(last, **again, key="") == block:
-        # The same trouble once more: one block that counts, not a column of them.
+        # The same failure again: update the count of one block instead of adding another.
         view.put(last, **again)
     else:
         view.add(block)
 
 
 def _close(view: RunView, status: str, kind: bl.EndKind, said: str, **lists: Sequence[str]) -> None:
-    """End a run that needs no answer, with ``lists`` below its words under their labels."""
+    """End a run that needs no answer, with labelled ``lists`` below its words."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
     words = cut(said, PROSE_CHARS)
@@ -190,7 +190,7 @@ def _close(view: RunView, status: str, kind: bl.EndKind, said: str, **lists: Seq
 
 
 def _without_choices(view: RunView, said: str) -> str:
-    """``said`` without the notes that the line of an answered question says: what was chosen."""
+    """Return ``said`` without notes on choices, which the lines of answered questions show."""
     asked = [each for each in view.closed if isinstance(each, bl.QuestionBlock)]
     chosen = [
         (each.question, each.choices[each.chosen]) for each in asked if each.chosen is not None
@@ -204,7 +204,7 @@ def _without_choices(view: RunView, said: str) -> str:
 
 
 def _is_told(publication: pt.Sentence, words: str) -> bool:
-    """Whether ``words`` say that it was published, as what, under its title and with its page."""
+    """Return whether ``words`` name the publication: its kind, its title and its page."""
     title, *page = [span.text for span in publication if not isinstance(span, str)]
     again = pt.UNCHANGED if pt.UNCHANGED in publication else ""
     said = f"Published the {publication[0]}{title!r}{again}"
@@ -214,7 +214,7 @@ def _is_told(publication: pt.Sentence, words: str) -> bool:
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
     view.mark("answered", "refused")
     view.mark("running", "stopped")
-    if status != "suspended":  # then nobody was asked
+    if status != "suspended":  # a suspended run's steps still wait
         view.mark("waiting", "stopped")
         if view.withheld:
             view.add(bl.EndBlock("result", view.withheld, not_found=view.not_found))
@@ -223,11 +223,11 @@ def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> Non
     view.status, view.activity = status, ""
 
 
-# -- steps: a tool begins, and ends with what came of it
+# -- steps: the start and the end of a tool call
 
 
 def _begin(view: RunView, event: ev.ToolEvent) -> None:
-    """A tool begins. What a terminating one says is told by the block of its outcome."""
+    """Start a tool call; a terminating tool gets no step, since its outcome has a block."""
     if event.tool_type == "termination":
         _settle_without_call(view, event)
         view.activity = "Finishing"
@@ -239,7 +239,7 @@ def _begin(view: RunView, event: ev.ToolEvent) -> None:
 
 
 def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlock:
-    """Add a step; its number is the next one, unless it is given."""
+    """Add a step with the next number, unless one is given."""
     _settle_without_call(view, event)
     number = number or view.used.steps + 1
     given = event.arguments
@@ -256,7 +256,7 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
 
 
 def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
-    """Close the open prose, without the call that a model wrote into it."""
+    """Close the open prose, without a tool call that the model wrote into it."""
     view.settle()
     if event.around is not None and isinstance(view.last(bl.Block), bl.ProseBlock):
         view.closed = view.closed[:-1]
@@ -271,7 +271,7 @@ def _as_text(value: Any) -> str:
 
 
 def _json(value: Any, **form: Any) -> str:
-    """``value`` as JSON; empty where it has none."""
+    """Return ``value`` as JSON; empty if it has none."""
     try:
         return json.dumps(value, default=str, **form)
     except (TypeError, ValueError, RecursionError):
@@ -279,7 +279,7 @@ def _json(value: Any, **form: Any) -> str:
 
 
 def _end_step(view: RunView, event: ev.ToolEvent) -> None:
-    """A tool has ended."""
+    """End a tool call."""
     envelope = event.result or {}
     output = _valid(out.KernelOutput, envelope.get("output"))
     raised = output.error if output is not None else None
@@ -310,7 +310,7 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
 
 
 def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
-    """What code printed and displayed, in the order in which it came, and what it deleted."""
+    """Yield the printed and displayed parts in order, and the names that the code deleted."""
     before, *behind = _printed(output)
     yield from (*before, *_stream("Messages on stderr", output.stderr))
     for each, printed in zip_longest(output.shown, behind, fillvalue=()):
@@ -326,9 +326,11 @@ def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
 
 
 def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:
-    """What was printed before the first output that was shown, and behind each of them. Where that
-    is not known all of it stands first."""
-    # What was redacted has another length than what was counted.
+    """Split the printed text at the displays: the part before the first, then the one after each.
+
+    If the positions are unknown, all of it comes first.
+    """
+    # The counts don't apply to redacted text.
     is_counted = not output.truncated and REDACTED not in output.stdout
     ends = output.printed_before[: len(output.shown)] if is_counted else ()
     marks = [0, *accumulate(ends, max), len(output.stdout)]
@@ -339,7 +341,7 @@ def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:
 
 
 def _stream(label: str, text: str, most: int = STREAM_CHARS) -> tuple[pt.Verbatim, ...]:
-    """Both ends of ``text``, which is nothing where it is white space alone."""
+    """Return both ends of ``text``; nothing if it is only white space."""
     kept = esc.both_ends(esc.steady(text), most, tail=most // 2)
     return (pt.Verbatim(label, kept),) if text.strip() else ()
 
@@ -356,7 +358,7 @@ def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
 
 
 def _valid(kind: type[Value], data: Any) -> Value | None:
-    """``data`` as a value of this ``kind``; ``None`` of what nothing of ours has written."""
+    """Parse ``data`` as this ``kind``; ``None`` if it is not ours."""
     try:
         return kind.model_validate(data) if isinstance(data, dict) else None
     except ValidationError:
@@ -364,7 +366,7 @@ def _valid(kind: type[Value], data: Any) -> Value | None:
 
 
 def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> str:
-    """Why a step failed, in one sentence, and below it the place in its code, where it is known."""
+    """Return why a step failed, in one sentence, and below it the place in its code, if known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
         place = "" if raised.line is None else f"\nin line {raised.line}"
@@ -376,7 +378,7 @@ def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> s
 
 
 def _publish(view: RunView, event: ev.ArtifactPublished) -> None:
-    """A snapshot was published, by the step that runs or has just ended."""
+    """Record a publication, made by the step that runs or has just ended."""
     page = "/".join(event.page.split("/")[-2:])
     kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
     view.settle()
@@ -397,9 +399,9 @@ PICTURE_CHARS = 2 << 20
 
 
 def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.FigureBlock:
-    """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked.
+    """Add ``figure`` to the blocks once; drawing it again only adds what it lacked.
 
-    ``title`` is for one that has none.
+    ``title`` is used if it has none.
     """
     canonical = _canonical(figure.spec)
     drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
@@ -414,14 +416,14 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
     if block is None:
         figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
-        # Without what no message can carry: lone surrogates and NaN.
+        # Without lone surrogates and NaN, which no message can carry.
         spec = json.loads(canonical if is_drawn else "null", parse_constant=lambda _: None)
         block = view.add(bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 
 def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
-    """An exporter may show the picture of a figure and none of its words."""
+    """Refer to a figure in words, since an exporter may show its picture alone."""
     words = ", ".join(dict.fromkeys(filter(None, (figure.title, figure.description))))
     return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
 
@@ -431,22 +433,22 @@ def _fitting(picture: str | None) -> str | None:
 
 
 def _canonical(spec: dict[str, Any] | None) -> str:
-    """The bytes by which two drawings are the same; empty when there are none.
+    """Return the canonical bytes by which drawings are compared; empty if there is no ``spec``.
 
-    The schema's address and the embedding options say nothing about the drawing, and the latter
-    could make a viewer load something.
+    The schema's address and the embedding options are left out: they don't affect the drawing, and
+    the options could make a viewer load something.
     """
     drawn = {k: v for k, v in (spec or {}).items() if k not in ("$schema", "usermeta")}
     return _json(drawn, sort_keys=True) if drawn else ""
 
 
-# Members of a specification whose keys are names of the data, not of the grammar.
+# Members of a specification whose keys come from the data, not from the grammar.
 _DATA = frozenset({"values", "datasets"})
 _REACHING_OUT = frozenset({"url", "href"})
 
 
 def self_contained(spec: dict[str, Any] | None) -> bool:
-    """Whether ``spec`` draws without loading anything and holds no link to click."""
+    """Return whether ``spec`` draws without loading anything and has no link to click."""
     pending: list[Any] = [spec]
     while pending:
         each = pending.pop()

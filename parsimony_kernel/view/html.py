@@ -1,13 +1,13 @@
-"""The record as HTML for a notebook's front end, and a segment as the outputs that displays take.
+"""Render the record as HTML for a notebook's front end, and a segment as display outputs.
 
-Elements that mean something, no script, no handler, no link, nothing loaded, no id. There are no
-headings either, because a front end would put them into the table of contents; the title of a
-section says its level to a screen reader. Mathematics is switched off: prices are no formulas.
-No line is blank: an exporter puts this into Markdown, where a blank line ends what is HTML, and
-what a model wrote behind it would be read as Markdown.
+Semantic elements only: no script, handler, link, id or external resource. There are no headings
+either, because a front end would list them in the table of contents; a section's title has an ARIA
+level for screen readers instead. Mathematics is switched off, since prices are not formulas. No
+line is blank: an exporter embeds this in Markdown, where a blank line ends an HTML block, and the
+model's text after it would be parsed as Markdown.
 
-Nothing differs between two runs that did the same, as long as the blocks are lasting ones: recorded
-notebooks are compared byte by byte. What does differ goes into metadata.
+The output of lasting blocks is the same for two runs that did the same: recorded notebooks are
+compared byte by byte. What differs goes into metadata.
 """
 
 import json
@@ -28,18 +28,20 @@ from parsimony_kernel.view.parts import Section, Sentence, Verbatim, words_of
 from parsimony_kernel.view.text import markdown_of, text_of
 
 HIGHLIGHTED_CHARS = 4_000
-# By how much less than words the characters of pictures count.
+# The factor by which characters of pictures count less than words.
 PICTURE_WEIGHT = 16
 
-# Of the kinds of tokens that Pygments tells apart, those that look like all text.
+# The Pygments token types that are styled as plain text.
 _WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span>')
 _PIXELS = re.compile(r'src="data:[^"]*"')
 
 
 def html_of(sections: Iterable[Section], summary: Sentence = (), *, is_first: bool = True) -> str:
-    """``sections`` as one element, which is a polite live region and, where it is the first of a
-    cell, has the style sheet; or, under a ``summary``, put away in one closed fold, which stands
-    below such an element."""
+    """Return ``sections`` as one element.
+
+    It is a polite live region, with the style sheet if it is the first of a cell; or, with a
+    ``summary``, one closed fold below such an element.
+    """
     template = _template()
     pieces = [str(template.section(each)) for each in sections]
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
@@ -48,20 +50,20 @@ def html_of(sections: Iterable[Section], summary: Sentence = (), *, is_first: bo
 
 
 def _weight(piece: str) -> int:
-    """How much room ``piece`` takes: pixels weigh little, for words are what must stay."""
-    # No foreign text looks like this, since escaping takes its quotes away.
+    """Return the size of ``piece`` for cutting; pixels weigh little, so that words are kept."""
+    # Foreign text cannot match this, since its quotes are escaped.
     pixels = sum(len(each[0]) for each in _PIXELS.finditer(piece))
     return len(piece.encode("utf-8", "replace")) - pixels + pixels // PICTURE_WEIGHT
 
 
 @cache
 def style_sheet() -> str:
-    """How the record looks; it reads without any of this.
+    """Return the style sheet of the record, which is readable without it.
 
-    A colour is the first of the front end's variables that is defined (JupyterLab's, then VS
-    Code's), else one for light and one for dark grounds. Sizes are relative to the font, so that
-    the record flows anew when it is enlarged. It stands in a comment of HTML, which a style sheet
-    may do: GitHub shows the element as text, and then nothing of what is in it.
+    A colour is the front end's first defined variable (JupyterLab's, then VS Code's), else one for
+    light and one for dark backgrounds. Sizes are relative to the font, so the record reflows when
+    enlarged. The sheet is inside an HTML comment, which CSS permits: GitHub shows the element as
+    text, and so shows none of it.
     """
     sheet = Path(__file__).with_name("record.css").read_text(encoding="utf-8")
     tight = re.sub(r"\s*([{},:;])\s*", r"\1", " ".join(sheet.split())).replace(";}", "}")
@@ -79,7 +81,7 @@ def _highlighted(part: Verbatim) -> Markup:
     code = plain(part.text).strip("\n")
     if part.language != "python" or len(code) > HIGHLIGHTED_CHARS:
         return Markup(html_text(code))
-    # Deferred: a record that is only read as text needs no highlighter.
+    # Deferred: records read as text need no highlighter.
     from pygments import highlight  # type: ignore[import-untyped]
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
     from pygments.lexers.python import PythonLexer  # type: ignore[import-untyped]
@@ -89,27 +91,27 @@ def _highlighted(part: Verbatim) -> Markup:
     return Markup(_WITHOUT_LOOK.sub(r"\1", coloured).rstrip("\n"))
 
 
-# -- outputs, each its data by MIME type and its metadata
+# -- outputs, as data by MIME type and metadata
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
 _EMBEDDED = tomllib.loads(Path(__file__).with_name("chart.toml").read_text(encoding="utf-8"))
 _STOPGAP_SCALE = 0.5
-# Of more than this SVG takes seconds to be drawn.
+# A chart with a longer specification takes seconds to draw as SVG.
 _SVG_CHARS = 200_000
-# A colour that is an address, and what can make one up: SVG would load it, a canvas does not.
+# A colour that is a URL, or an expression that can make one: SVG would load it, a canvas doesn't.
 _MAY_LOAD = re.compile(r'(?i)url\(|\\\\|"(?:expr|calculate|signal)":')
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
-# An output that takes no room. A blank, since exporters complain about a bundle without anything
-# and nbval doesn't read back what is empty.
+# An output that takes no room: a blank, since exporters complain about an empty bundle and nbval
+# doesn't read empty text back.
 NOTHING: dict[str, Any] = {"text/plain": " ", "text/html": " "}
 
 
 def segment_bundles(segment: Segment, *, is_first: bool = True) -> tuple[Bundle, Bundle, Bundle]:
-    """The three outputs of a segment: what is read first, the chart that answers, the work.
+    """Return the three outputs of a segment: the head, the chart of the answer, the work.
 
-    Each is its data and its metadata. The first segment of a cell has the style sheet of all.
+    Each is data and metadata. The first segment of a cell has the style sheet for all.
     """
     return (
         (bundle(segment.head, is_first=is_first) if segment.head else NOTHING, {}),
@@ -119,7 +121,7 @@ def segment_bundles(segment: Segment, *, is_first: bool = True) -> tuple[Bundle,
 
 
 def record_html(blocks: Sequence[Block]) -> str:
-    """A whole turn as HTML, for one place that holds all of it."""
+    """Render a whole turn as one piece of HTML."""
     segment = segment_of(blocks)
     shown = [] if segment.figure is None else [outline(segment.figure)]
     work = html_of(segment.work, segment.summary) if segment.work else ""
@@ -129,8 +131,10 @@ def record_html(blocks: Sequence[Block]) -> str:
 def bundle(
     sections: Sequence[Section], summary: Sentence = (), *, is_first: bool = True
 ) -> dict[str, Any]:
-    """``text/plain``, ``text/markdown`` and ``text/html`` of one display, in a fold that is called
-    ``summary`` if it has one."""
+    """Return a display's ``text/plain``, ``text/markdown`` and ``text/html``.
+
+    With a ``summary`` they are in a fold of that title.
+    """
     return {
         "text/plain": text_of(sections, summary=summary) or " ",
         "text/markdown": markdown_of(sections, summary) or " ",
@@ -139,10 +143,10 @@ def bundle(
 
 
 def figure_bundle(figure: FigureBlock) -> Bundle:
-    """A chart as its specification and its pixels, with the description as ``text/plain``.
+    """Return a chart as its specification and pixels, with its description as ``text/plain``.
 
-    Without the other two, which a front end and an exporter take before a picture; they say what
-    cannot be drawn.
+    A drawable chart has no Markdown or HTML, which front ends and exporters prefer to a picture; a
+    chart that cannot be drawn is described in them.
     """
     png = png_of(figure)
     if figure.spec is None and not png:

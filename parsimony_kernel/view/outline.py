@@ -1,9 +1,9 @@
-"""What each block says, once, for all texts, and in which order a turn is read.
+"""The wording of each block, once for all formats, and the reading order of a turn.
 
-``outline`` turns a block into a section of a few kinds of parts; the writers know only the
-parts. So the texts hold the same information by construction. A string in a part may be foreign
-and is escaped by the writer; a state is said in words. ``segment_of`` puts the answer first: what
-is read first, the chart that answers, and the work behind it, which stands in one closed fold.
+``outline`` turns a block into a section made of a few kinds of parts; the writers know only the
+parts, so all formats hold the same information. A string in a part may be foreign and is escaped by
+the writer; states are put into words. ``segment_of`` puts the answer first, then its chart, then
+the work, which is in one closed fold.
 """
 
 import base64
@@ -23,7 +23,7 @@ from parsimony_kernel.view.escape import both_ends
 LISTED = 40
 CODE_CHARS = 20_000
 
-# A failure by its kind, what is done about it by the action's name, and the end of a run.
+# Words for kinds of failures, for actions, and for the ends of a run.
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
@@ -31,12 +31,12 @@ _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _UNDESCRIBED = "A chart without a description"
-# The arguments of a tool that publishes which say what it is about, the best first.
+# The arguments of a publishing tool that describe it, best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 
 
 def outline(block: bl.Block) -> pt.Section:
-    """What ``block`` says."""
+    """Return the section for ``block``."""
     kind, label, state = type(block).__name__.removesuffix("Block").lower(), "", ""
     match block:
         case bl.RequestBlock():
@@ -63,7 +63,10 @@ def outline(block: bl.Block) -> pt.Section:
 
 
 def notes(*lines: str) -> pt.Section:
-    """What changed the meaning or the course of a turn, a line each, as a model marks it up."""
+    """Return a section of notes, one per line, in the model's Markdown.
+
+    They say what changed the meaning or the course of a turn.
+    """
     return pt.Section("notes", "Notes", tuple(pt.note(*pt.spans_of(line)) for line in lines))
 
 
@@ -96,15 +99,17 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
 
 
 def published(kind: str, title: str, page: str = "", *, is_unchanged: bool = False) -> pt.Sentence:
-    """What was published, by its title, and the page of a report to open; `%agent artifacts` has
-    the paths."""
+    """Return the sentence for a publication: its title, and the page of a report to open.
+
+    `%agent artifacts` lists the paths.
+    """
     unchanged = pt.UNCHANGED if is_unchanged else ""
     opened = (" (open ", pt.Mono(page), ")") if page else ()
     return (f"{kind.replace('_', ' ')} ", pt.Strong(title), unchanged, *opened)
 
 
 def _purpose(step: bl.StepBlock) -> str:
-    """What a step is for, in the model's words where it gave some."""
+    """Return the purpose of a step, in the model's words if it gave any."""
     if step.purpose:
         return step.purpose
     if step.tool_type == "code":
@@ -130,18 +135,18 @@ def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
 
 
 def alternative(figure: bl.FigureBlock) -> str:
-    """The words that stand for the picture of a chart."""
+    """Return the alternative text of a chart."""
     return figure.description or figure.title or _UNDESCRIBED
 
 
 def png_of(figure: bl.FigureBlock) -> str | None:
-    """The figure's PNG as base64 on one line, when it has one that is one."""
+    """Return the figure's PNG as base64 on one line; ``None`` without a valid one."""
     picture = "".join((figure.png_base64 or "").split())
     return picture if _PNG.match(picture) else None
 
 
 def picture_source(figure: bl.FigureBlock) -> str:
-    """A data address of the figure's pixels, or of its SVG as an image, which runs nothing."""
+    """Return a data URL of the figure's pixels, or of its SVG as an image, which runs nothing."""
     png = png_of(figure)
     if png:
         return f"data:image/png;base64,{png}"
@@ -160,7 +165,7 @@ def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
 
 
 def recovery_state(event: AgentError, action: str) -> str:
-    """What is done about a failure."""
+    """Return the words for the response to a failure."""
     if event.fallback:
         return f"going on with {event.fallback}"
     is_retried = action in ("retry", "narrow_scope")
@@ -211,7 +216,7 @@ def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part
 
 
 def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
-    """Model, steps, calls, tokens, cost and time, each against its limit where it has one."""
+    """Return model, steps, calls, tokens, cost and time, each with its limit if it has one."""
     facts = [block.model] if block.model else []
     facts.append(counted(block.steps, "step"))
     calls = counted(block.calls, "model call")
@@ -227,13 +232,13 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
 
 
 def progress_words(block: bl.ProgressBlock) -> str:
-    """What is going on, and the time as far as it has been told."""
+    """Return the current activity and the elapsed time reported so far."""
     took = f"{block.elapsed_s:.0f} s" if block.elapsed_s >= 1 else ""
     return " · ".join(filter(None, (f"{block.activity or 'Working'} …", took, block.hint)))
 
 
 def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
-    """A cost in dollars in words: unknown is said, and zero is free."""
+    """Format a cost in dollars; ``None`` is unknown, and zero is free."""
     if cost_usd is None:
         return "cost unknown"
     if cost_usd == 0:
@@ -242,24 +247,26 @@ def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
     return f"at least {amount}, some prices unknown" if partial else amount
 
 
-# -- a stretch of a turn in one cell, from its run or an answer to its end or the next question
+# -- a segment: part of a turn in one cell, from its start or an answer to its end or a question
 
-# How a stretch ends.
+# The blocks that end a segment.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
 _WORK = (bl.ProseBlock, bl.FigureBlock, bl.RecoveryBlock, *OUTCOMES)
 _COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _NAMED = 6
-# A request of more lines, such as one to fix an error with its code, would push the answer away.
+# A longer request, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
 _NAME = re.compile(r"`(\w+)`")
-# Failures that cost time or state, whatever came of them.
+# Failures that cost time or state, whatever their outcome.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
 
 @dataclass(frozen=True)
 class Segment:
-    """``head`` is read first, ``figure`` is the chart, ``work`` stands in a fold that is called
-    ``summary``; without any there is no fold."""
+    """A segment of a turn: ``head`` comes first, then ``figure``, then ``work``.
+
+    ``work`` is in a fold titled ``summary``; without a summary there is no fold.
+    """
 
     head: tuple[pt.Section, ...] = ()
     figure: bl.FigureBlock | None = None
@@ -270,11 +277,12 @@ class Segment:
 def segment_of(
     blocks: Sequence[bl.Block], *, echo: bool = False, is_reply_told: bool = False
 ) -> Segment:
-    """``blocks``, in the order in which things happened, as they are read.
+    """Arrange ``blocks``, which are in order of time, in reading order.
 
     Args:
-        echo: no cell above holds the request. It stands first, and a long one in the fold.
-        is_reply_told: the answer that this goes on from stands just above.
+        blocks: the blocks of the segment.
+        echo: no cell above shows the request. It comes first, or in the fold if it is long.
+        is_reply_told: the answer from which this continues is shown just above.
     """
     steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
@@ -324,12 +332,12 @@ def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
 
 
 def progress_of(blocks: Sequence[bl.Block]) -> str:
-    """What is going on now, in one line; empty where nothing is."""
+    """Return the current activity in one line; empty if there is none."""
     return " · ".join(map(progress_words, _of(bl.ProgressBlock, blocks)))
 
 
 def _asked(question: bl.QuestionBlock) -> list[str]:
-    """What stood in the card of an answered question and does not stand in its line."""
+    """Return the parts of an answered question's card that its line leaves out."""
     if question.reply is None:
         return []
     choices = enumerate(question.choices)
@@ -340,15 +348,15 @@ def _asked(question: bl.QuestionBlock) -> list[str]:
 
 def _is_work(block: bl.Block) -> bool:
     if isinstance(block, bl.StepBlock):
-        # Of the agent's own housekeeping nobody reads when it worked; what was allowed goes on as
-        # a step of the same number.
+        # Leave out the agent's own housekeeping that worked, and allowed steps, which continue as a
+        # step of the same number.
         idle = ("allowed", "done", "running") if block.tool_type == "plan" else ("allowed",)
         return block.state not in idle
     return isinstance(block, _WORK)
 
 
 def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
-    """The last table of the last step that ran code."""
+    """Return the last table of the last step that ran code."""
     for step in reversed(steps):
         if step.tool_type == "code" and step.state in ("done", "allowed"):
             return next((each for each in reversed(step.shown) if isinstance(each, pt.Table)), None)
@@ -360,7 +368,7 @@ def _without(table: pt.Table | None, told: pt.Section) -> pt.Section:
 
 
 def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
-    """What changed the meaning of the turn, or its course."""
+    """Yield what changed the meaning or the course of the turn."""
     settled = bl.lasting(blocks)
     for block in settled:
         match block:
@@ -385,7 +393,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
-    """A recovery that is or was felt, in one line."""
+    """Yield one line on a recovery that has, or had, a noticeable effect."""
     why = block.message.strip()
     if block.put_back:
         yield f"Gone back: {block.put_back}"
@@ -400,8 +408,10 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 def _summary(
     blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None, where: str
 ) -> pt.Sentence:
-    """How much work is put away, ``where`` in the turn, and what it made, as far as the answer
-    doesn't name it."""
+    """Summarise the folded work: how much, ``where`` in the turn, and what it made.
+
+    Names that the answer mentions are left out.
+    """
     steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in _of(bl.StepBlock, behind)}
     told = counted(len(shown), "step") + where if shown else "Details"
@@ -410,7 +420,7 @@ def _summary(
         if outcome.kind != "result":
             return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
         said = set(_NAME.findall(outcome.words))
-        # What the steps before an answer made stands in the fold of those.
+        # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}
         made = [name for name in outcome.variables if name not in said | older]
     names = [(pt.Mono(name),) for name in made] if outcome is not None else []

@@ -1,7 +1,6 @@
-"""The kinds of parts that a section of the record is made of, and what becomes of a model's prose
-and of a table.
+"""The kinds of parts in a section of the record, and the parsers of a model's prose and of tables.
 
-A string in a part may be foreign; whoever writes it escapes it.
+A string in a part may be foreign; the writer escapes it.
 """
 
 import math
@@ -16,25 +15,25 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.view.escape import cut, cut_each
 
 CELL_CHARS = 60
-# Of one table.
+# Limits for one table.
 ROWS = 10
 COLUMNS = 40
-# Of variables in one line.
+# The limit for variables in one line.
 NAMED = 24
-# What was published again and is the same.
+# For a publication whose content did not change.
 UNCHANGED = " (unchanged)"
 
 
 @dataclass(frozen=True)
 class Mono:
-    """Text of a machine within a sentence: a path, a name, a command."""
+    """Machine text in a sentence, in a monospaced font: a path, a name, a command."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Strong:
-    """Text that stands out within a sentence."""
+    """Emphasised text in a sentence."""
 
     text: str
 
@@ -45,12 +44,12 @@ Tone = Literal["body", "words", "note"]
 
 
 def words_of(sentence: Sentence) -> str:
-    """``sentence`` as text alone."""
+    """Return the text of ``sentence`` without its markup."""
     return "".join(span if isinstance(span, str) else span.text for span in sentence)
 
 
 def enumerated(sentences: Sequence[Sentence], most: int) -> Sentence:
-    """The first ``most`` of ``sentences`` between commas, and how many more there are."""
+    """Join the first ``most`` of ``sentences`` by commas, and say how many more there are."""
     spans = [span for sentence in sentences[:most] for span in (", ", *sentence)][1:]
     more = len(sentences) - most
     return (*spans, f" and {more:,} more") if more > 0 else tuple(spans)
@@ -58,7 +57,7 @@ def enumerated(sentences: Sequence[Sentence], most: int) -> Sentence:
 
 @dataclass(frozen=True)
 class Title:
-    """The first line of a section: what it is, what of it, and how it stands."""
+    """The first line of a section: its kind, its subject, and its state."""
 
     name: str
     detail: str = ""
@@ -67,7 +66,7 @@ class Title:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. Newlines within stay."""
+    """Sentences; newlines in them are kept."""
 
     spans: Sentence
     tone: Tone = "body"
@@ -83,8 +82,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text as it stands: code in its ``language``, or what code printed, under a label, and
-    ``put_away`` where it is seldom needed."""
+    """Verbatim text under a label: code in its ``language``, or printed output.
+
+    ``put_away`` folds it if it is seldom needed.
+    """
 
     label: str
     text: str
@@ -96,8 +97,8 @@ class Verbatim:
 class Table:
     """Rows of text under column names.
 
-    ``numeric`` says of each column whether it holds numbers, ``is_captioned`` whether the caption
-    is read by everybody or by a screen reader alone, ``note`` what is not shown.
+    ``numeric`` says for each column whether it holds numbers, ``is_captioned`` whether the caption
+    is visible or only for screen readers, and ``note`` what is not shown.
     """
 
     caption: Sentence
@@ -110,7 +111,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """Where a chart stands: an address of its pixels, and the words that stand for it."""
+    """A chart: the address of its pixels, and its alternative text."""
 
     alternative: str
     source: str
@@ -121,7 +122,7 @@ Part = Title | Paragraph | Items | Verbatim | Table | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """One block in words. ``label`` is its name for a screen reader."""
+    """The parts of one block. ``label`` is its name for screen readers."""
 
     kind: str
     label: str
@@ -130,16 +131,16 @@ class Section:
 
 
 def note(*spans: Span) -> Paragraph:
-    """A paragraph that is read second."""
+    """Return a paragraph of secondary importance."""
     return Paragraph(spans, "note")
 
 
 def names_note(label: str, names: Sequence[str]) -> tuple[Paragraph, ...]:
-    """A note that lists ``names`` behind ``label``; none without any."""
+    """Return a note that lists ``names`` after ``label``; nothing without names."""
     return (note(label, *enumerated([(Mono(each),) for each in names], NAMED)),) if names else ()
 
 
-# A line that begins a heading or is an item of a list, else words.
+# A heading or an item of a list; any other line is prose.
 _LINE = re.compile(
     r"^(?: *[-*+•] +(?P<bulleted>\S.*)| *\d{1,3}[.)] +(?P<numbered>\S.*)"
     r"|#{1,6} +(?P<heading>\S.*))$"
@@ -149,16 +150,16 @@ _FENCED = re.compile(
     r"(?P<body>.*?)(?:^[^\S\n]*(?P=fence)[`~]*[^\S\n]*(?:\n|\Z)|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-# Of more parts than these, text is one paragraph: so many small ones are no prose.
+# Text with more parts than this becomes one paragraph, since it is not prose.
 _PARTS = 120
 
 _MARKS = re.compile(r"(`[^`\n]{1,200}`|\*\*[^*\n]{1,300}\*\*)")
 
 
 def written(text: str) -> tuple[Part, ...]:
-    """A model's prose: of its Markdown the plain part (lists, headings, code, emphasis) is kept.
+    """Parse a model's prose, keeping simple Markdown: lists, headings, code, emphasis.
 
-    Links, images and markup are not among it and stay the characters that they are.
+    Links, images and markup are kept as literal characters.
     """
     text = text.replace("\r\n", "\n")
     parts: list[Part] = []
@@ -175,7 +176,7 @@ def written(text: str) -> tuple[Part, ...]:
 
 
 def _prose(text: str) -> Iterator[Part]:
-    """Paragraphs, headings and lists; between the items of a list may be blank lines."""
+    """Yield paragraphs, headings and lists; blank lines may separate the items of a list."""
     kind = ""
     runs: list[tuple[str, list[str]]] = []
     for line in text.split("\n"):
@@ -197,7 +198,7 @@ def _prose(text: str) -> Iterator[Part]:
 
 
 def spans_of(text: str) -> Sentence:
-    """One sentence, with what it marks as code or as strong."""
+    """Parse one sentence with its code and strong spans."""
     return tuple(map(_span, filter(None, _MARKS.split(text))))
 
 
@@ -207,19 +208,19 @@ def _span(piece: str) -> Span:
     return Mono(piece[1:-1]) if piece.startswith("`") else Strong(piece[2:-2])
 
 
-# -- tables: ten rows at most, and one format for each column
+# -- tables: at most ten rows, and one number format per column
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\Z", re.ASCII)
 _OF_NUMBERS = re.compile(r"u?int|float|decimal|number", re.IGNORECASE)
 _MISSING = frozenset({"", "nan", "NaN", "<NA>", "None", "NaT"})
-# Whole numbers that name something are not grouped: 98101 is no amount.
+# Identifiers are not grouped by thousands: 98101 may be a postal code.
 _IDENTIFIER = re.compile(r"(?:\b|_)(?:ids?|years?|zip|postcode|code|phone)\Z", re.IGNORECASE)
 _GROUPED_FROM = 10_000
 _MOST_DECIMALS = 6
 
 
 def table_of(frame: DataFrameObject) -> Table:
-    """``frame`` as a table; one without a preview as a list of its columns."""
+    """Return ``frame`` as a table; without a preview, as a list of its columns."""
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
     if frame.kind != "table":
@@ -254,10 +255,10 @@ def _more(rows: int, columns: int) -> str:
 
 
 def format_column(name: str, dtype: str, cells: Sequence[str]) -> tuple[list[str], bool]:
-    """The cells of one column in one format, and whether they are numbers.
+    """Format the cells of one column alike, and return whether they are numbers.
 
-    Amounts have as many decimals as tell them apart, the same for all; whole numbers have none,
-    also where some are missing. What is text stays as it is.
+    Amounts all get as many decimals as distinguish them; whole numbers get none, even if some are
+    missing. Text is unchanged.
     """
     known = [cell for cell in cells if cell not in _MISSING]
     if not known or not all(map(_NUMBER.match, known)):
@@ -273,7 +274,7 @@ def format_column(name: str, dtype: str, cells: Sequence[str]) -> tuple[list[str
 
 
 def _decimals(known: Sequence[str], values: Sequence[float]) -> int:
-    """How many decimals tell ``values`` apart, which are written as ``known``."""
+    """Return the decimals that distinguish ``values``, whose texts are ``known``."""
     written = max(len(cell.partition(".")[2]) for cell in known)
     if written <= 2 and not any("e" in cell for cell in known):
         return written

@@ -1,10 +1,9 @@
-"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else, and as
-GitHub's Markdown.
+"""Render the record as plain text, and as GitHub's Markdown.
 
-In plain text sentences and tables keep within the width. Code, what code printed, and the names of
-a machine (paths, commands) are never broken: a broken one is wrong. Markdown has no headings, which
-a front end would put into the notebook's table of contents, no raw HTML and no link; code and
-tables stand in fences that are longer than any within.
+Plain text is for terminals, screen readers and other plain front ends. Its sentences and tables
+keep within the width; code, printed output and machine names (paths, commands) are never broken,
+since that would make them wrong. The Markdown has no headings, which a front end would list in the
+table of contents, no raw HTML and no links; code and tables are in fences longer than any inside.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,31 +17,33 @@ from parsimony_kernel.view.outline import outline, segment_of
 
 
 def text_of(sections: Iterable[pt.Section], width: int = 80, summary: pt.Sentence = ()) -> str:
-    """``sections`` in lines of at most ``width`` columns where they can be broken, under a
-    ``summary`` if there is one."""
+    """Render ``sections`` in lines of at most ``width`` columns where they can be broken.
+
+    With a ``summary``, they come under it.
+    """
     pieces = ["\n".join(wrapped(summary, width))] if summary else []
     pieces += ["\n".join(_section(section, width)) for section in sections]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"({note})"))
 
 
 def record_of(blocks: Sequence[bl.Block], width: int = 80) -> str:
-    """A turn as it is read: the answer, what shows it, and the work behind it."""
+    """Render a turn in reading order: the answer, its chart or table, and the work."""
     found = segment_of(blocks, echo=True)
     shown = [] if found.figure is None else [outline(found.figure)]
     parts = (text_of([*found.head, *shown], width), text_of(found.work, width, found.summary))
     return "\n\n".join(filter(None, parts))
 
 
-# Stands before each word of a machine while a sentence is wrapped; no foreign text holds it.
+# Marks machine words while a sentence is wrapped; foreign text cannot contain it.
 _WHOLE = "\0"
 _DEEPEST = 40
 
 
 def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
-    """``spans`` in lines, the first led by ``first`` and the others by ``rest``.
+    """Wrap ``spans`` into lines, the first prefixed by ``first`` and the others by ``rest``.
 
-    A word of a sentence that is wider than a line is broken; a ``Mono`` is not. The indentation of
-    a further line is a part of it, as in code.
+    A word wider than a line is broken, but not in a ``Mono``. The indentation of further lines is
+    kept, as in code.
     """
     lines: list[str] = []
     for paragraph in "".join(map(_joinable, spans)).split("\n"):
@@ -55,7 +56,7 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
             room = width - wcswidth(rest)
             for piece in [word] if word != marked else broken(word, room):
                 if (gap or lines) and wcswidth(line + gap + piece) > width:
-                    # Without its indentation, where there is no room for the first word.
+                    # Drop the indentation if it leaves no room for the first word.
                     lines += [line] if gap else []
                     line, gap = rest, ""
                 line, gap = line + gap + piece, " "
@@ -130,7 +131,7 @@ def _table(table: pt.Table, width: int, indent: str) -> list[str]:
 
 
 def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
-    """The columns in runs of which each fits into ``room``."""
+    """Yield runs of columns that fit into ``room``."""
     start, taken = 0, 0
     for at, each in enumerate(widths):
         if at > start and taken + each > room:
@@ -140,13 +141,13 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
     yield range(start, len(widths))
 
 
-# -- Markdown: the same lines, escaped, and in fences what must stay as it is
+# -- Markdown: the same lines, escaped, with verbatim text in fences
 
 _ENDLESS = 1 << 20
 
 
 def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
-    """``sections`` as Markdown, under a ``summary`` if there is one."""
+    """Render ``sections`` as Markdown, under a ``summary`` if there is one."""
     pieces = [_markdown(pt.Paragraph(summary))]
     pieces += ["\n\n".join(filter(None, map(_markdown, each.parts))) for each in sections]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
