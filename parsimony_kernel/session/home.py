@@ -1,4 +1,4 @@
-"""What the turns of one notebook share: its place, its journal, its tools, what runs its code."""
+"""State shared by all turns of a notebook: workspace, journal, artifacts, tools, executor."""
 
 import uuid
 from collections import ChainMap
@@ -30,21 +30,21 @@ from parsimony_kernel.toolbox.mcp_client import Servers
 
 
 class Running(Protocol):
-    """The turn that runs, as far as others need to know it."""
+    """The running turn: its number and its cancellation token."""
 
     ordinal: int
     cancellation: CancellationRequest
 
 
 class Home:
-    """A notebook's place in its workspace. ``NotebookSession`` describes the arguments.
+    """The shared state of a notebook's turns. ``NotebookSession`` documents the arguments.
 
     Attributes:
-        running: the turn that runs now.
-        news: what the record of the next turn says first.
-        granted: what a person has allowed, by run: a question may be answered much later.
-        answers: what the built-in model was answered, by its question, until a reset.
-        owner: the name that this session claims questions by.
+        running: The running turn, if any.
+        news: Text shown first in the record of the next turn.
+        granted: Approvals by run id, kept because a question may be answered much later.
+        answers: Answers given to the built-in model, by question, until a reset.
+        owner: The name under which this session leases questions.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Home:
         name = identity.name_in(self.workspace, folder / notebook)
         self.history = identity.history_name(name)
         self.notebook = identity.plain_name(self.history)
-        # What the notebook sets for models stands before the environment.
+        # The notebook's model settings override the environment.
         self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
         self.keyring = Keyring.open(None, environ, clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
@@ -77,7 +77,7 @@ class Home:
         self.connection_file = connection_file
         self.session_id = uuid.uuid4().hex
         self.owner = owner_of(self.session_id)
-        # A tool's name is another function in another notebook, so its breakers are the notebook's.
+        # The same tool name may be another function elsewhere, so these breakers aren't shared.
         self.tool_breakers = Breakers(clock)
         self.breakers = breakers_for(environ, JournalBreakers(self.journal, clock), clock)
         self.granted: dict[str, Granted] = {}
@@ -96,23 +96,23 @@ class Home:
             )
 
     def turns(self) -> tuple[TurnRow, ...]:
-        """This notebook's turns, oldest first."""
+        """Return this notebook's turns, oldest first."""
         return self.journal.turns(self.history)
 
     def runs_of(self, cell_key: str) -> frozenset[str]:
-        """The ids of the turns of a cell."""
+        """Return the run ids of a cell's turns."""
         return frozenset(row.run_id for row in self.turns() if row.cell_key == cell_key)
 
     def beginning_of(self, run_id: str) -> RunStarted | None:
-        """How a turn began."""
+        """Return a turn's first ``RunStarted``, if it is in the journal."""
         events = self.journal.events(run_id)
         return next((event for event in events if isinstance(event, RunStarted)), None)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
-        """What is published in the workspace, newest snapshot of each, oldest first."""
+        """Return the newest snapshot of each published artifact, oldest first."""
         return memory.published(self.store, self.journal)
 
     def wait_on(self, record: SuspensionRecord) -> None:
-        """Let a question wait again whose answer came to nothing."""
+        """Reopen a question whose answer had no effect."""
         if self.journal.reopen(record.nonce, self.owner):
             self.journal.end_turn(record.run_id, "suspended", record.pending_question)

@@ -1,8 +1,7 @@
-"""What a model is told at the beginning of a turn, within caps.
+"""Context of a turn's first message: the notebook's inventory and the instruction files, capped.
 
-That is the notebook, and the person's instructions: AGENTS.md and PARSIMONY.md. They are read as
-the person's words and are nothing but words: approval, share mode, budgets and tools are what they
-are without them.
+Instruction files (AGENTS.md, PARSIMONY.md) count as the person's words and are only text: they
+don't change approval, share mode, budgets or tools.
 """
 
 import hashlib
@@ -33,12 +32,12 @@ _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
-# Room that is left for rows of the tables that a request names.
+# Reserved for first rows of the tables named in the request.
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 _SCALARS = (str, int, float, bool, type(None))
 _NAMED_COLUMNS = 500
-# A model is told which of these are installed, of the first two the versions too.
+# Libraries listed for the model if installed; the first two with versions.
 _LIBRARIES = (
     "pandas", "altair", "pyarrow", "polars", "duckdb", "ibis-framework", "dask", "distributed",
     "jupysql", "pyspark",
@@ -64,11 +63,18 @@ def notebook_in_words(
     today: date | None = None,
     answers: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """The inventory as a block of the first message, and a line for each part of it for people.
+    """Render the inventory: a block for the first message, and one line per part for people.
 
-    What the words of ``request`` name comes first, then what is newest. With ``today`` the day and
-    the versions of libraries stand in it. ``answers`` are those that hold in this kernel, by their
-    questions.
+    Args:
+        executor: Holds the variables.
+        folder: The notebook's folder, listed for data files.
+        artifacts: Published artifacts, oldest first; the newest are listed.
+        request: Variables named in it come first, then by kind and age.
+        earlier_turns: How many earlier requests the model sees.
+        replaceable: Names that the turn may rebind.
+        share: The share mode; with ``none`` the block only says that it is withheld.
+        today: Adds the date and the versions of libraries.
+        answers: The person's answers that still hold in this kernel, by question.
     """
     if share is Share.none:
         return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
@@ -106,13 +112,15 @@ def _counted(noun: str, of: Sequence[Any]) -> str:
 def _variables(
     executor: BaseCodeExecutor, share: Share, request: str
 ) -> tuple[list[dict[str, Any]], int]:
-    """The variables as a model reads them, and how many were left out for want of room."""
+    """Summarize the variables for the model, and count those that didn't fit."""
     bound, ledger = executor.variables(), executor.origin_ledger
     words = frozenset(re.findall(r"\w+", request.casefold()))
 
     def place(name: str) -> tuple[bool, bool, int, int]:
-        """Named, with a column that is named, by its kind, by its age. What a loop has left
-        behind comes last."""
+        """Sort key: named in the request, has a named column, kind, newest first.
+
+        Scalars with names of one or two letters, as loops leave behind, come last in kind.
+        """
         value, origin = bound[name], ledger.get(name)
         is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
         has_named = bool(words) and not words.isdisjoint(_columns(value))
@@ -128,7 +136,7 @@ def _variables(
         _add_rows(summaries, variables, None if share is Share.full else words)
         return summaries, more
 
-    # A summary runs the ``repr`` of the person's own classes, so it has a deadline.
+    # Summaries call ``repr`` of user-defined classes, hence the deadline.
     guard = CodeGuard(_INVENTORY_S)
     try:
         with guard:
@@ -149,8 +157,7 @@ def _add_rows(
     variables: Mapping[str, Any],
     named: frozenset[str] | None,
 ) -> None:
-    """Add first rows of the tables that are ``named``, of all where that is ``None``, as long as
-    there is room."""
+    """Add first rows of the tables in ``named`` (``None``: of all) while there is room."""
     room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())
     factory = OutputFactory()
     for summary in summaries:
@@ -168,7 +175,7 @@ def _add_rows(
 
 
 def _around(today: date) -> dict[str, str]:
-    """The day, and the libraries for tables and charts that are there."""
+    """Return the date, and the installed table and chart libraries."""
     versions = (
         f"{name} {version}" if name in _WITH_VERSION else name
         for name, version in environment(_LIBRARIES).items()
@@ -177,7 +184,7 @@ def _around(today: date) -> dict[str, str]:
 
 
 def data_files(folder: Path) -> tuple[str, ...]:
-    """Data files in ``folder`` and one level below, by relative path, at most forty."""
+    """Return at most 40 data files in ``folder`` and one level below, as relative paths."""
     found: list[str] = []
     seen = 0
     for place, folders, names in os.walk(folder):  # passes over what cannot be read
@@ -203,7 +210,7 @@ MAX_INSTRUCTIONS_BYTES = 8 * 1024
 
 @dataclass(frozen=True)
 class Written:
-    """One file: its path in the workspace, what is told of it, and the hash of all of it."""
+    """An instruction file: path in the workspace, text as sent (capped), SHA-256 of all of it."""
 
     path: str
     text: str
@@ -211,14 +218,14 @@ class Written:
 
     @property
     def block(self) -> str:
-        """The text as it stands behind the system prompt."""
+        """The text as appended to the system prompt."""
         return f'<instructions from="{self.path}">\n{self.text.strip()}\n</instructions>'
 
 
 def read_instructions(folder: Path, workspace: Path) -> tuple[Written, ...]:
-    """The nearest file of each name, from ``folder`` upward within ``workspace``.
+    """Read the nearest instruction file of each name, from ``folder`` up to ``workspace``.
 
-    One that cannot be read, or whose link leads out of the workspace, is as if it were not there.
+    Unreadable or blank files, and links out of the workspace, are skipped.
     """
     root, here = workspace.resolve(), folder.resolve()
     places = [each for each in (here, *here.parents) if each.is_relative_to(root)]
@@ -244,7 +251,7 @@ def _read_instruction(path: Path, root: Path) -> Written | None:
 
 
 def instructions_in_words(files: Sequence[Written], before: RunStarted | None) -> tuple[str, ...]:
-    """A line for people of each file, which says where it is another than at ``before``."""
+    """Render one line per instruction file, noting those changed since the turn ``before``."""
     known = before.instructions if before else {}
     changed = ", which has changed since the turn before"
     return tuple(

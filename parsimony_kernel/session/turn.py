@@ -525,10 +525,10 @@ class Turn(RunHooks):
             new.files = Files(self._home.workspace.resolve(), new.made)
         return known[self.run_id]
 
-    # What may not be put before a person or on the disk with a secret in it. A call that waits is
-    # sealed with its exact arguments, and what is published keeps its code: neither can be
-    # cleaned, so a secret in them is refused. The model is told where to read it instead. The
-    # record of writes is only compared and told, so it can be.
+    # Refusals of calls with a secret. A suspended call is sealed with its exact arguments, and an
+    # artifact keeps its code: neither can be redacted, so a secret in them is refused, and the
+    # model is told where to read it instead. The log of writes is only compared and shown, so it
+    # can be redacted.
 
     def _publishing_no_secret(self, attempt: Attempt) -> Failure | None:
         """Refuse to publish anything whose text or code contains a secret."""

@@ -1,9 +1,8 @@
-"""Which models answer a notebook's turns, from which recording, and what they get, on record.
+"""Model selection for a turn: the models, their cassettes, and the log of sent requests.
 
-A turn is known by its words and by which of the notebook's cells with these words it is, so that
-the same notebook finds its recording again without the front end's ids, and whatever flags stand
-in the cell. The rules of the place: where a replay is asked for, no provider is; and what cannot
-be put on record is not sent.
+A cassette identifies a turn by its request and by its position among the notebook's cells with the
+same request, so a recording is found again whatever the front end's cell ids and the cell's flags.
+Rules: a replay never calls a provider; a request that can't be logged is not sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,11 @@ _NO_RECORDING = (
 
 
 def require(model: str | ChatModel, environ: Mapping[str, str], effort: str = "") -> Models:
-    """The models that ``model`` names. ``SessionError`` where one of them cannot answer."""
+    """Resolve ``model`` to chat models.
+
+    Raises:
+        SessionError: One of them can't be used, or the model settings are invalid.
+    """
     try:
         failure = check_models(model, environ) if isinstance(model, str) else None
         if failure is not None:
@@ -56,16 +59,17 @@ def require(model: str | ChatModel, environ: Mapping[str, str], effort: str = ""
 
 
 def with_effort(environ: Mapping[str, str], effort: str) -> Mapping[str, str]:
-    """``environ`` with how long a model may think, where the cell says so."""
+    """Return ``environ`` with the cell's reasoning effort, if it sets one."""
     return {**environ, EFFORT: effort} if effort else environ
 
 
 class Cassettes:
-    """The recordings of one notebook, as far as this kernel uses them.
+    """The cassettes of one notebook: replays turns from them, or records turns to them.
 
     Args:
-        notebook: its name in the journal.
-        folder: where its file lies.
+        notebook: The notebook's name in the journal.
+        folder: The notebook's folder.
+        environ: Environment variables; may set the cassette mode.
     """
 
     def __init__(self, notebook: str, folder: Path, environ: Mapping[str, str]) -> None:
@@ -77,7 +81,7 @@ class Cassettes:
 
     @property
     def only_replay(self) -> bool:
-        """Whether the environment asks for a replay, so that no turn here needs a model."""
+        """Whether the environment sets replay, so that no turn needs a model."""
         return self._mode(None) is CassetteMode.replay
 
     def models(
@@ -92,16 +96,21 @@ class Cassettes:
         chosen: CassetteMode | None = None,
         goes_on: bool = False,
     ) -> Models:
-        """The models of a turn.
+        """Return the models of a turn: a cassette player in a replay, else real models.
 
         Args:
-            model: the notebook's. A provider's is not asked for in a replay.
-            named: the model that the cell names, if it does.
-            chosen: what the cell says. A replay that the environment asks for is not overruled.
-            goes_on: whether it was begun before, as which it goes on.
+            run_id: The turn.
+            request: What the person asks for.
+            cell_key: The turn's cell.
+            model: The notebook's model; a provider's is not called in a replay.
+            named: The model that the cell names, if any.
+            effort: The cell's reasoning effort, if any.
+            chosen: The cell's cassette mode; it doesn't override the environment's replay.
+            goes_on: Whether the turn is resumed; it then keeps the mode it began with.
 
-        Raises ``SessionError``: the recording is missing, broken, of another release, has no such
-        turn, or is of another model than the cell names.
+        Raises:
+            SessionError: The recording is missing, broken, from another release, lacks this turn,
+                or was made with another model than the cell names.
         """
         mode = self._mode(self._modes.get(run_id) if goes_on else chosen)
         self._modes[run_id] = mode
@@ -113,12 +122,12 @@ class Cassettes:
         if mode is CassetteMode.replay:
             tape = self._tape()
             is_recorded = any(turn.request == words for turn in tape.read().turns)
-            # Empty where no model is known that made the saved output of the cell that runs;
-            # nothing where the notebook is not being compared with what is saved in it.
+            # The file names the models that made the cell's saved output, and is empty if unknown.
+            # Unset unless the notebook is being compared with its saved output.
             saved_by = self._environ.get(SAVED_BY)
             if is_recorded or saved_by is None:
                 return (self._player(tape, words, occurrence, named),)
-            # A model that code of the notebook made is part of the notebook, as a tool is.
+            # A model object made by the notebook's code is part of the notebook, like a tool.
             is_its_own = named is None and not isinstance(model, str)
             if not (goes_on or is_its_own):
                 is_built_in = durable.read(Path(saved_by)).decode() == OFFLINE
@@ -156,7 +165,7 @@ class Cassettes:
                 "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
             )
         tape = Tape(path_of(self._folder / self._name), self._name)
-        tape.read()  # one that cannot be read is not written over
+        tape.read()  # raises if unreadable, so that a damaged file is never overwritten
         return tape
 
     def _player(self, tape: Tape, words: str, occurrence: int, named: str | None) -> Player:
@@ -177,15 +186,15 @@ class Cassettes:
         return player
 
 
-# -- what goes to them
+# -- requests sent
 
 
 def noting(
     models: Sequence[ChatModel], journal: SqliteJournal, run_id: str
 ) -> tuple[ChatModel, ...]:
-    """``models``, with each request on record before it is sent, but for those that send nothing.
+    """Wrap ``models`` to log each request before it is sent; stand-ins send nothing, so stay bare.
 
-    What cannot be put on record is a ``FailureRaised``, and is not sent.
+    A wrapped model raises ``FailureRaised`` instead of sending a request that can't be logged.
     """
 
     log = record.SentLog(journal.database, run_id)
@@ -206,11 +215,15 @@ def noting(
 def first_notice(
     models: Sequence[ChatModel], share: Share, journal: SqliteJournal, history: str
 ) -> str:
-    """What leaves the machine and at what price, where ``models`` are the first that it leaves
-    for; else empty.
+    """Return the notice shown before the notebook first sends requests to an LLM; else empty.
+
+    It names the models, their prices and the share mode.
 
     Args:
-        history: the name under which ``journal`` keeps the turns of the notebook.
+        models: The models of the turn.
+        share: The turn's share mode.
+        journal: The workspace's journal.
+        history: The name under which ``journal`` keeps the notebook's turns.
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
@@ -228,5 +241,5 @@ def first_notice(
 
 
 def _is_stand_in(model: ChatModel) -> bool:
-    """Whether nobody is behind it: a recording, or code that was written elsewhere."""
+    """Whether the model is a stand-in that calls no LLM: a recording, or code."""
     return getattr(model, "is_stand_in", False)
