@@ -1,7 +1,7 @@
-"""What a ``RemoteExecutor`` has in its kernel: the hook of approval, and an executor of its own.
+"""The kernel side of a ``RemoteExecutor``: an executor in the kernel's shell, with approval.
 
-A request and its answer are JSON. The answer leaves with the reply to the request, which no
-server thins out as it may thin out what is displayed.
+Requests and answers are JSON. The answer travels in the execute reply, because servers may
+rate-limit displayed output but not replies.
 """
 
 import asyncio
@@ -27,24 +27,25 @@ from parsimony_kernel.execution.remote_values import encode, encode_plain, type_
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
-# Both sides must speak the same; it changes with what a request or an answer holds.
+# The protocol version; it changes with the fields of a request or an answer.
 WORDS = 7
 STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
-# Of all variables together; they travel with each answer.
+# The limit for all plain variables together, since each answer carries them.
 _ALL_PLAIN_BYTES = 200_000
 
-# How long code waits for leave, in seconds; then it does without.
+# How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
 
 _side: "_Side"
 
 
 def open_side(words: int) -> None:
-    """Be the kernel of an executor, with nothing told yet.
+    """Set this kernel up for a new executor.
 
-    Raises ``RuntimeError`` where the other side has another version of these words.
+    Raises:
+        RuntimeError: when the executor has another protocol version.
     """
     global _side
     if words != WORDS:
@@ -55,12 +56,12 @@ def open_side(words: int) -> None:
 
 
 async def call(number: int, request: str) -> None:
-    """Do what ``request`` asks; ``answer`` tells what came of it."""
+    """Handle a JSON ``request``; ``answer`` returns its result."""
     _side.last = (number, json.dumps(await _side.answered(json.loads(request))))
 
 
 def answer(number: int) -> "Answer":
-    """The answer to request ``number``, the last one; ``KeyError`` when it is another."""
+    """Return the answer to the last request; ``KeyError`` if ``number`` is not the last one's."""
     kept, text = _side.last
     if kept != number:
         raise KeyError(number)
@@ -68,7 +69,7 @@ def answer(number: int) -> "Answer":
 
 
 class Answer:
-    """Travels as the value of an expression."""
+    """An answer as the value of a user expression, displayed as a mime bundle."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -78,9 +79,9 @@ class Answer:
 
 
 class _StampingExecutor(NotebookExecutor):
-    """Runs cells in the kernel's shell, and notes what they stamp."""
+    """Runs cells in the kernel's shell, and collects their ledger entries."""
 
-    # What the last request has stamped, for the ledger of the other side.
+    # The ledger entries of the last request, for the executor's own ledger.
     stamps: list[dict[str, Any]]
 
     def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
@@ -90,7 +91,7 @@ class _StampingExecutor(NotebookExecutor):
 
 
 class _Side:
-    """One executor in this kernel and what its other side knows of it."""
+    """The executor in this kernel, and its last answer."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -98,7 +99,7 @@ class _Side:
         self.last: tuple[int, str] = (0, "")
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Do it. Whatever goes wrong is told in the answer, an interruption too."""
+        """Handle a request; return the answer, which also carries errors and interruptions."""
         told: dict[str, Any] = {"names": None, "ledger": []}
         self.executor.stamps = []
         output = KernelOutput()
@@ -148,8 +149,10 @@ class _Side:
         return permit_here(told, folder, Asking(self._shell.kernel))
 
     def _names(self, output: KernelOutput) -> dict[str, Any]:
-        """The variables: small plain values themselves, of others the type, and the summary of
-        those that changed."""
+        """Serialise the variables: small plain values as JSON, others by their type.
+
+        A changed variable that is not plain gets a summary as well.
+        """
         summaries = {
             each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
         }
@@ -169,8 +172,10 @@ class _Side:
 
 
 class Asking:
-    """Asks the run that code belongs to, over the channel for input, while the kernel handles a
-    request. Used from any of its threads."""
+    """Asks the executor's permit over the stdin channel while the kernel handles a request.
+
+    May be called from any thread of the kernel.
+    """
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -180,7 +185,11 @@ class Asking:
         self._number = 0
 
     def __call__(self, do: str, *given: Any) -> Any:
-        """The answer. ``PermissionError`` where none comes in time, or none can be given."""
+        """Call the permit's function ``do``; return its value.
+
+        Raises:
+            PermissionError: when no answer comes in time, or the answer is an error.
+        """
         with self._lock:
             self._number += 1
             question = json.dumps({"do": do, "given": given, "number": self._number})
@@ -203,10 +212,12 @@ class Asking:
 
 
 def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
-    """The permit of a request, in the kernel.
+    """Build the kernel-side permit of a request.
 
     Args:
-        folder: the workspace, where that is not the other side's.
+        told: the serialised permit.
+        folder: the workspace to use when the kernel doesn't share the executor's files.
+        ask: calls the executor's permit.
     """
     is_here = told["workspace"] is not None
     return Permit(
@@ -216,14 +227,14 @@ def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
         told["approved"],
         lambda reach, text, reads: ask("leaving", asdict(reach), text, reads),
         partial(ask, "ended"),
-        # What lies on another machine cannot be kept here.
+        # The executor can't save files of another machine.
         lambda path: is_here and ask("keep", path),
         set(told["made"]),
     )
 
 
 def _came_of(permit: Permit, paused: Paused | None) -> dict[str, Any]:
-    """What an answer tells of a permit."""
+    """Serialise the outcome of a permit for the answer."""
     return {
         "held": permit.held and asdict(permit.held),
         "why_not": permit.why_not,

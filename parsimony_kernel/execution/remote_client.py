@@ -1,9 +1,9 @@
-"""Code in a kernel of its own: another process, or a kernel behind a Jupyter server.
+"""Run code in a kernel of its own: another process, or a kernel behind a Jupyter server.
 
-For isolation, and for machines bigger than this one. What cannot be interrupted is ended with its
-kernel; the call says which variables are gone, and the next one has a fresh kernel. The kernel is
-spoken with on a thread, so that an executor may be awaited from any loop, asked without one, and
-forgotten.
+For isolation, and for machines bigger than this one. Code that can't be interrupted is killed with
+its kernel; the output names the lost variables, and the next call gets a fresh kernel. One thread
+does all communication with the kernel, so that an executor can be awaited from any event loop,
+used without one, and dropped at any time.
 """
 
 import asyncio
@@ -41,29 +41,29 @@ from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect
 
 GRACE_S = 3.0
-# A table of this many bytes in Arrow's form can be brought from a clean place.
+# The largest table, in bytes of Arrow, that ``value`` transfers.
 _CLEAN_BYTES = 2**31
 _SUMMARY: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
 _EFFECT = TypeAdapter(CellEffect)
 _NAMES_TOLD = 10
-# What code there may ask of its permit.
+# The permit functions that code in the kernel may call.
 _ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
 Request = dict[str, Any]
 
-# A request that is no cell of code.
+# Deadline of requests other than cells, in seconds.
 CHORE_S = 60.0
 _POLL_S = 0.05
-# The same where the code waits for answers.
+# The poll interval when the code may wait for our answers.
 _ASKED_S = 0.01
 CLOSE_S = 5.0
 
-# What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
+# Error names of an interrupted reply, and the minimal answer in that case.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
 _TOLD_CHARS = 200
 
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
-# A kernel that somebody restarted has not imported it, and the answer says so.
+# A kernel that was restarted by others has not imported it; the reply is an error then.
 _SIDE = f'__import__("sys").modules["{_BOOTSTRAP}"]'
 _OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS})'
 
@@ -71,8 +71,8 @@ _OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS
 class Loss(RemoteKernelError):
     """The kernel is gone with all its variables.
 
-    ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
-    deadline, or a stop. ``ran`` says whether the request reached it.
+    ``str()`` says how, in words that follow "the kernel"; ``why`` is the cause: its own death, a
+    deadline, or a stop. ``ran`` is whether the request reached the kernel.
     """
 
     ran = False
@@ -83,11 +83,12 @@ class Loss(RemoteKernelError):
 
 
 class Job(Future[Any]):
-    """A request to the kernel. One that is cancelled before there is a kernel is not begun.
+    """A request to the kernel. If cancelled before the kernel is ready, it is not sent.
 
     Args:
-        seconds: its deadline; ``None`` for no limit.
-        told: answers what the code asks meanwhile, if it may ask.
+        request: the request, sent as JSON.
+        seconds: the deadline; ``None`` for no limit.
+        told: answers the code's questions meanwhile; ``None`` if it may not ask.
     """
 
     stopped_at: float | None = None
@@ -104,32 +105,32 @@ class Job(Future[Any]):
         self.is_cell = request["do"] == "run"
 
     def stop(self) -> None:
-        """Interrupt it, again if need be, and then end its kernel."""
+        """Interrupt it, repeatedly if needed, and after the grace period kill its kernel."""
         if not self.cancel() and self.stopped_at is None:
             self.stopped_at = time.monotonic()
 
     def kill(self) -> None:
-        """End its kernel now."""
+        """Kill its kernel now."""
         self.cancel()
         self.is_killed = True
 
 
 class RemoteClient(threading.Thread):
-    """The kernel of one executor, started when it is needed, and the thread that speaks with it.
+    """The kernel of one executor, started on demand, and the thread that communicates with it.
 
-    A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
+    A daemon thread: it keeps no process alive. Jobs may be submitted from any thread.
 
     Args:
-        make: a kernel that is not started yet.
-        grace_s: how long after its deadline, or after a stop, code may still run before its
-            kernel is ended.
+        make: returns a kernel that is not started yet.
+        grace_s: how long code may still run after its deadline or a stop before its kernel is
+            killed, in seconds.
     """
 
     def __init__(self, make: Callable[[], Kernel], grace_s: float) -> None:
         super().__init__(name="parsimony-remote-kernel", daemon=True)
-        # A loss that no cell was told of yet.
+        # A loss that was not reported to a cell yet.
         self.untold: Loss | None = None
-        # Whether code of the kernel is stopped before it reaches outside, as far as is known.
+        # Whether the kernel can stop code before side effects; assumed until it has started.
         self.is_watched = True
         self._make, self._grace_s = make, grace_s
         self._kernel: Kernel | None = None
@@ -140,10 +141,13 @@ class RemoteClient(threading.Thread):
         self.start()
 
     def submit(self, job: Job) -> Job:
-        """Have ``job`` done; it gives the answer to its request.
+        """Queue ``job``; its result is the answer to its request.
 
-        It raises ``Loss``, a cell of code also where a kernel is gone that it may rely on: then it
-        is not run.
+        The job raises ``Loss`` when the kernel dies. A cell also raises it, without being run,
+        when an earlier kernel whose variables it may need is gone.
+
+        Raises:
+            RemoteKernelError: when the executor was shut down.
         """
         if self not in _threads:
             raise RemoteKernelError("The executor was shut down; make another one.")
@@ -151,7 +155,7 @@ class RemoteClient(threading.Thread):
         return job
 
     def close(self) -> None:
-        """End the kernel, whatever it does, and the thread; more than once."""
+        """End the kernel, whatever it is running, and the thread. May be called repeatedly."""
         if self in _threads:
             _threads.discard(self)
             self._job.kill()
@@ -172,7 +176,7 @@ class RemoteClient(threading.Thread):
     # On the thread
 
     def _ready(self, is_cell: bool) -> None:
-        """Have a kernel, or a loss to tell to a cell of code."""
+        """Start a kernel if there is none, unless a loss must be reported to this cell first."""
         if self._kernel is not None and (how := self._kernel.death()) is not None:
             self.untold = Loss(how) if self._has_run else self.untold
             self._drop()
@@ -186,7 +190,7 @@ class RemoteClient(threading.Thread):
                 raise
 
     def _open(self) -> None:
-        """Have our side of it in the kernel."""
+        """Install ``remote_bootstrap`` in the kernel."""
         try:
             reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S)
         except (Disconnected, Loss) as exc:
@@ -220,13 +224,15 @@ class RemoteClient(threading.Thread):
         return {**answer, "output": KernelOutput(outputs=(error,))}
 
     def _drop(self) -> None:
-        """Leave the kernel to its end."""
+        """Close the kernel and forget it."""
         kernel, self._kernel, self._has_run = self._kernel, None, False
         if kernel is not None:
             kernel.close()
 
     def _answer(self, kernel: Kernel) -> dict[str, Any] | None:
-        """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
+        """Send the job and return its answer; ``None`` when it was interrupted.
+
+        Reconnects once if the connection breaks. Raises what ``_reply`` raises, and
         ``RemoteKernelError``.
         """
         self._number += 1
@@ -243,7 +249,7 @@ class RemoteClient(threading.Thread):
                 reply = self._reply(run, collect, seconds)
         answer = _answer_in(reply)
         if answer is None and _is_interrupted(reply):
-            # Interrupted on its way out: the answer is there or it never will be.
+            # Interrupted while the answer was on its way: collect it, if it is there.
             reply = self._reply("", collect, CHORE_S)
             answer = _answer_in(reply)
             if _error(reply) == missing or _is_interrupted(reply):
@@ -257,11 +263,12 @@ class RemoteClient(threading.Thread):
         return answer
 
     def _reply(self, code: str, expression: str, seconds: float | None) -> dict[str, Any]:
-        """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
+        """Send one request and wait for its reply. Raises ``Loss`` and ``Disconnected``."""
         kernel, job, strikes = self._kernel, self._job, 0
         assert kernel is not None
         kernel.send(code, expression)
-        # When its first word comes, or without one: code that holds the GIL at once keeps it back.
+        # The deadline counts from the kernel's first message, or from here after the grace period:
+        # code that holds the GIL from the start delays that message.
         begun = time.monotonic() + self._grace_s
         while True:
             reply, how = kernel.reply(_POLL_S if job.told is None else _ASKED_S), kernel.death()
@@ -279,14 +286,14 @@ class RemoteClient(threading.Thread):
             over = time.monotonic() - (job.stopped_at or due)
             if job.is_killed or over > self._grace_s:
                 raise Loss("was ended", "stop" if job.is_killed else why)
-            # Past a deadline the far side interrupts the code itself.
+            # After a deadline, the executor in the kernel interrupts the code itself.
             if why == "stop" and over >= strikes * self._grace_s / 3:
                 strikes += 1
                 kernel.interrupt()
 
 
 def _told(reply: dict[str, Any]) -> dict[str, Any]:
-    """What came of the expression."""
+    """Return the result of the user expression in a reply."""
     return (reply.get("user_expressions") or {}).get("answer") or {}
 
 
@@ -299,7 +306,7 @@ def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _error(reply: dict[str, Any]) -> tuple[str, str]:
-    """Name and text of what went wrong in the code, or else in the expression."""
+    """Return name and message of the error in the code, else in the expression."""
     wrong = _told(reply) if reply.get("status") == "ok" else reply
     return str(wrong.get("ename", "")), str(wrong.get("evalue", ""))
 
@@ -319,26 +326,27 @@ def _close_all() -> None:
 
 
 class RemoteExecutor(CellExecutor):
-    """Runs code in a kernel of its own, which is started when it is first needed.
+    """Runs code in a kernel of its own, started on first use.
 
-    The environment of the kernel has parsimony_kernel installed. ``variables()`` holds small plain
-    values as they are and a ``RemoteValue`` for everything else, both as of the end of the last
-    call. A kernel that is gone is an ``ExceptionObject`` with ``state_lost``, once, whose message
-    names what is gone; in the ledger these names are dropped and the runs of cells stay. What the
-    code had printed is gone with its kernel, too.
+    The kernel's environment must have parsimony_kernel installed. ``variables()`` returns small
+    plain values as they are and a ``RemoteValue`` for everything else, both as of the end of the
+    last call. The loss of a kernel is reported once, as an ``ExceptionObject`` with ``state_lost``
+    whose message names the lost variables. The ledger drops these names and keeps the runs of
+    cells. Output that the code had printed is lost with its kernel, too.
 
-    With its kernel end the processes that its code has started, see ``execution.children``.
-    Behind a server that is the server's part, and what began a session of its own lives on there.
+    Child processes of the code are killed with the kernel, see ``execution.children``. Behind a
+    server this is the server's job, and a process in a session of its own survives there.
 
     Args:
-        kernel_name: the kernelspec, of this machine or of the server.
-        url: the address of a Jupyter server or gateway; ``None`` for a process of this machine.
-        token: what opens that server.
-        cwd: the folder to run in, one of the kernel's machine.
-        grace_s: how long after its deadline or a stop code may still run before its kernel is
-            ended, in seconds.
+        kernel_name: the kernelspec, on this machine or on the server.
+        url: the address of a Jupyter server or gateway; ``None`` for a local process.
+        token: the server's token.
+        cwd: the working folder, on the kernel's machine.
+        grace_s: how long code may still run after its deadline or a stop before its kernel is
+            killed, in seconds.
 
-    Raises ``ValueError`` when ``url`` is no address of a server.
+    Raises:
+        ValueError: when ``url`` is not the address of a server.
     """
 
     def __init__(
@@ -363,11 +371,11 @@ class RemoteExecutor(CellExecutor):
             return GatewayKernel(url, token, kernel_name)
 
         with suppress(RemoteKernelError):
-            make()  # says at once what is wrong with the address
+            make()  # raises for a wrong address now, instead of at the first call
         self.origin_ledger = OriginLedger()
         self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
-        # The names of a loss that no code was told of yet.
+        # The lost variables that were not reported yet.
         self._gone: tuple[str, ...] = ()
         self._client = RemoteClient(make, grace_s)
         self._bring = partial(_bring, self._client)
@@ -406,10 +414,11 @@ class RemoteExecutor(CellExecutor):
         return output, set(map(tuple, answer.get("read", ())))
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
-        """Run what follows in the folder ``cwd`` of the kernel's machine.
+        """Set the working folder of later cells to ``cwd``, on the kernel's machine.
 
-        Raises ``NotADirectoryError`` when it is none there, ``RemoteKernelError`` when there is
-        no kernel.
+        Raises:
+            NotADirectoryError: when it is not a folder there.
+            RemoteKernelError: when there is no kernel.
         """
         answer = await self._chore("set_cwd", cwd)
         if "cwd" not in answer:
@@ -419,7 +428,7 @@ class RemoteExecutor(CellExecutor):
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        # Nothing is needed of a kernel that is gone, or that code has broken.
+        # A kernel that is gone, or that code has broken, has nothing to clear.
         with suppress(RemoteKernelError):
             await self._chore("clear", None)
         self._client.untold = None
@@ -437,7 +446,7 @@ class RemoteExecutor(CellExecutor):
         self._forget()
 
     async def value(self, name: str) -> Any:
-        """The value of a variable, brought over whole. ``KeyError`` without it."""
+        """Transfer the whole value of a variable; ``KeyError`` when there is none."""
         value = self._variables[name]
         if not isinstance(value, RemoteValue):
             return value
@@ -452,7 +461,7 @@ class RemoteExecutor(CellExecutor):
     # Calls
 
     async def _chore(self, do: str, cwd: str | None) -> dict[str, Any]:
-        """The answer to a request that is no cell of code. Raises ``RemoteKernelError``."""
+        """Send a request other than a cell; return its answer. Raises ``RemoteKernelError``."""
         try:
             job = self._client.submit(Job({"do": do, "cwd": cwd}))
             answer: dict[str, Any] = await asyncio.wrap_future(job)
@@ -480,13 +489,13 @@ class RemoteExecutor(CellExecutor):
                 match call.exception():
                     case None:
                         self._settle(call.result())
-                    case Loss() as loss:  # nobody waits for it: it is told to the next cell
+                    case Loss() as loss:  # cancelled, so the next cell reports the loss
                         self._client.untold = loss
                         self._forget()
             raise
 
     def _settle(self, answer: dict[str, Any]) -> None:
-        """Write into variables and ledger what became of them."""
+        """Update the variables and the ledger from an answer."""
         if answer["names"] is not None:
             names = answer["names"].items()
             self._variables = {name: self._value(name, told) for name, told in names}
@@ -496,7 +505,7 @@ class RemoteExecutor(CellExecutor):
             stamp_effect(ledger, effect, code, scope, ran["at"], **ran["how"])
 
     def _value(self, name: str, told: dict[str, Any]) -> Any:
-        """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""
+        """Return a variable's local form: a plain value itself, else a ``RemoteValue``."""
         if "plain" in told:
             return json.loads(told["plain"])
         known = self._variables.get(name)
@@ -507,7 +516,7 @@ class RemoteExecutor(CellExecutor):
         return RemoteValue(name, told["type"], summary, self._bring)
 
     def _forget(self) -> None:
-        """Nothing is left of what the names stood for."""
+        """Drop all variables and their origins after a loss; keep the names to report them."""
         self._gone = (*self._gone, *self._variables)
         self._variables.clear()
         for name, version in self.origin_ledger.versions().items():
@@ -516,7 +525,7 @@ class RemoteExecutor(CellExecutor):
 
 
 def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
-    """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
+    """Transfer a variable. Takes the client, since the executor would be kept alive by it."""
     job = Job({"do": "fetch", "given": {"name": name, "limit": max_bytes}})
     try:
         answer = client.submit(job).result()
@@ -531,7 +540,7 @@ def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
 
 
 def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:
-    """What is said of a kernel that is gone: what happened, what is gone with it, what is next."""
+    """Build the error for a lost kernel: what happened, what is lost, and what to do next."""
     name, what = {
         "deadline": ("TimeoutError", f"timeout: the code was stopped after {seconds or 0:g} s; "),
         "stop": ("KeyboardInterrupt", "stopped by the user; "),
@@ -551,13 +560,14 @@ def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> Exceptio
     )
 
 
-# The permit under which its code runs there
+# The permit of the code in the kernel
 
 
 def _sent(permit: Permit, *, is_here: bool) -> dict[str, Any]:
-    """``permit`` as a request takes it along.
+    """Serialise ``permit`` for a request.
 
     Args:
+        permit: the permit of the code.
         is_here: the kernel runs on this machine and sees the same files.
     """
     workspace = str(permit.workspace) if is_here else None
@@ -565,8 +575,11 @@ def _sent(permit: Permit, *, is_here: bool) -> dict[str, Any]:
 
 
 def _answers(permit: Permit) -> Callable[[str], str]:
-    """Answers what the far side asks of ``permit``: as JSON, the name of one of its functions and
-    the arguments, and what that gave or why it could not."""
+    """Return a function that answers the kernel's questions to ``permit``, both as JSON.
+
+    A question names a function of the permit and its arguments; the answer holds the return value
+    or the error.
+    """
 
     def answer(question: str) -> str:
         asked = json.loads(question)
@@ -583,7 +596,7 @@ def _answers(permit: Permit) -> Callable[[str], str]:
 
 
 def _settle_permit(permit: Permit, came: dict[str, Any]) -> Paused | None:
-    """Write into ``permit`` what came of it there; the code that waits there, if any does."""
+    """Update ``permit`` from the kernel's answer; return the code paused there, if any."""
     permit.held = came["held"] and _reach(came["held"])
     permit.why_not, permit.open_end = came["why_not"], came["open_end"]
     permit.left += map(_reach, came["left"])

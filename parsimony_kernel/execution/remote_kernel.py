@@ -1,8 +1,8 @@
-"""A kernel somewhere else: what is asked of one, and the one that is a process of this machine.
+"""The interface of a kernel outside this process, and its local implementation.
 
-Its manager and its client are jupyter_client's blocking ones, or have the same methods, and are
-used on one thread. Whatever goes wrong on the way to a kernel is a ``RemoteKernelError``, one
-sentence with the remedy.
+Manager and client are jupyter_client's blocking ones, or have the same methods, and are used on
+one thread. Every failure to reach a kernel is a ``RemoteKernelError``: one sentence with the
+remedy.
 """
 
 import queue
@@ -18,29 +18,29 @@ from jupyter_core.utils import ensure_event_loop, run_sync
 from parsimony_kernel.execution.children import kill_marked, marked, new_mark
 
 START_S = 60.0
-# So many messages are read before somebody looks at the clock again.
+# How many messages are read before the deadline is checked again.
 _BATCH = 1000
 _STATES = {"restarting": "was restarted by its server, as it is when it dies", "dead": "died"}
 
 
 class RemoteKernelError(Exception):
-    """Why there is no kernel to run code in. ``str()`` is one sentence with the remedy."""
+    """No kernel is available to run code. ``str()`` is one sentence with the remedy."""
 
 
 class Disconnected(Exception):
-    """The way to the kernel broke; the kernel itself may live on. ``str()`` says how."""
+    """The connection to the kernel broke; the kernel may still run. ``str()`` says how."""
 
 
 def unreachable(reason: Exception) -> str:
-    """That a kernel is lost because of ``reason``, in words that follow "the kernel"."""
+    """Describe an unreachable kernel, in words that follow "the kernel"."""
     return f"cannot be reached ({str(reason).rstrip('.')})"
 
 
 class Kernel(ABC):
-    """One kernel, from its start to its end. It is not started a second time.
+    """One kernel, from start to end. It can't be started again.
 
     Args:
-        name: the kernelspec that is started.
+        name: the kernelspec to start.
     """
 
     def __init__(self, name: str = "python3") -> None:
@@ -52,19 +52,22 @@ class Kernel(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Have it run and listen. Raises ``RemoteKernelError``."""
+        """Start it and wait until it listens. Raises ``RemoteKernelError``."""
 
     @abstractmethod
     def death(self) -> str | None:
-        """How it ended, in words that follow "the kernel"; ``None`` while it lives."""
+        """Return how it ended, in words that follow "the kernel"; ``None`` while it is alive."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it at once, whatever it does, and free what was held for it."""
+        """Kill it at once and free its resources."""
 
     def reconnect(self) -> None:
-        """Reach the same kernel again. Raises ``Disconnected`` when it is gone, and
-        ``RemoteKernelError`` when the way to it is.
+        """Reconnect to the same kernel.
+
+        Raises:
+            Disconnected: when the kernel is gone.
+            RemoteKernelError: when it can't be reached.
         """
         raise Disconnected("there is no other way to it")
 
@@ -83,16 +86,16 @@ class Kernel(ABC):
         )
 
     def reply(self, seconds: float) -> dict[str, Any] | None:
-        """The reply to what was sent last, if it comes in time. Raises ``Disconnected``."""
+        """Wait for the reply to the last request; ``None`` on timeout. Raises ``Disconnected``."""
         message = next(self._read(self.client.get_shell_msg, seconds), None)
         return message and message["content"]
 
     def speaks(self) -> bool:
-        """Whether it has said anything about what it runs since the last time."""
+        """Whether it published anything about the last request since the last call."""
         return bool(list(self._read(self.client.get_iopub_msg, 0)))
 
     def questions(self) -> Iterator[str]:
-        """What its far side asks while it runs what was sent, each to be answered by ``tell``."""
+        """Yield the questions of the running request; answer each one with ``tell``."""
         for message in self._read(self.client.get_stdin_msg, 0):
             yield message["content"]["prompt"]
 
@@ -111,15 +114,15 @@ class Kernel(ABC):
                     yield message
 
     def interrupt(self) -> None:
-        """Interrupt what it runs. Does nothing when it cannot be reached."""
+        """Interrupt the running code. Does nothing when the kernel can't be reached."""
         with suppress(RuntimeError, OSError):
             self.manager.interrupt_kernel()
 
 
 class LocalKernel(Kernel):
-    """A kernel as a process of this machine. It ends when this process does.
+    """A kernel as a local process. It ends when this process does.
 
-    When it is closed, the processes that its code has started end with it.
+    Closing it also kills the processes that its code has started.
     """
 
     _mark = ""
@@ -166,7 +169,7 @@ class LocalKernel(Kernel):
 
 
 def exit_in_words(status: int) -> str:
-    """How a process ended that left ``status``, in words that follow its name."""
+    """Describe a process's exit ``status``, in words that follow its name."""
     if status >= 0:
         return f"ended by itself with exit status {status}"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"

@@ -1,4 +1,4 @@
-"""Values between a kernel somewhere else and here: small plain ones as JSON, tables as Arrow."""
+"""Transfer values from a kernel to here: small plain ones as JSON, tables as Arrow."""
 
 import base64
 import io
@@ -12,7 +12,7 @@ from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution.inspection import comes_from, plain, type_name
 from parsimony_kernel.lineage.classes import package_of
 
-# What ``fetch`` brings at most, in bytes of Arrow or JSON.
+# The largest value that ``fetch`` transfers by default, in bytes of Arrow or JSON.
 FETCH_BYTES = 64_000_000
 PLAIN_BYTES = 10_000
 _PLAIN_DEPTH = 20
@@ -20,8 +20,9 @@ _PLAIN_DEPTH = 20
 
 @dataclass(frozen=True)
 class RemoteValue:
-    """A variable that stays in its kernel: its name, its type in words, and a summary of what it
-    was when it was last bound or changed.
+    """A variable that stays in its kernel.
+
+    Holds its name, its type in words, and a summary of it from when it last changed.
     """
 
     name: str
@@ -30,11 +31,18 @@ class RemoteValue:
     _bring: Callable[[str, int], Any] = field(repr=False, compare=False)
 
     def fetch(self, max_bytes: int = FETCH_BYTES) -> Any:
-        """The value that the variable has now: a table of pandas, polars or pyarrow as one, a
-        chart as its dict, plain values as they are. Waits for code that runs.
+        """Transfer the variable's current value, after running code has ended.
 
-        Raises ``RemoteKernelError`` when it is gone, of another type, or larger than
-        ``max_bytes``; the message says what to do instead.
+        Args:
+            max_bytes: the largest value to transfer, in bytes of Arrow or JSON.
+
+        Returns:
+            A table of pandas, polars or pyarrow as the same kind of table, an Altair chart as its
+            dict, a plain value as it is.
+
+        Raises:
+            RemoteKernelError: when it is gone, of another type, or larger than ``max_bytes``; the
+                message says what to do instead.
         """
         return self._bring(self.name, max_bytes)
 
@@ -43,9 +51,9 @@ class RemoteValue:
 
 
 def encode_plain(value: Any, limit: int = PLAIN_BYTES) -> str | None:
-    """``value`` as JSON where it consists of plain values and is small, else ``None``.
+    """Return ``value`` as JSON if it is plain and at most ``limit`` characters, else ``None``.
 
-    No code of the user's runs: only exact built-in types are looked into.
+    Runs no code of the user's: only exact built-in types are inspected.
     """
     room = [limit]
     if not _is_plain(value, room, _PLAIN_DEPTH):
@@ -53,7 +61,7 @@ def encode_plain(value: Any, limit: int = PLAIN_BYTES) -> str | None:
     try:
         text = json.dumps(value)
     except (ValueError, RuntimeError):
-        # An integer of too many digits, or a list that a thread changes meanwhile.
+        # An integer with too many digits, or a container that a thread changes meanwhile.
         return None
     return text if len(text) <= limit else None
 
@@ -76,16 +84,27 @@ def _is_plain(value: Any, room: list[int], depth: int) -> bool:
 
 
 def type_in_words(value: Any) -> str:
-    """The type of ``value`` with its package: ``pandas.DataFrame``, ``list``."""
+    """Return the type of ``value`` with its package: ``pandas.DataFrame``, ``list``."""
     package = plain(package_of(type(value)))
     name = type_name(value)
     return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
 
 
 def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str]:
-    """The table or chart ``name`` as bytes in base64, with the form that they have.
+    """Encode the variable ``name`` as base64, with its format.
 
-    Raises ``LookupError``, ``TypeError`` or ``ValueError``, which say what to do instead.
+    Args:
+        variables: the variables of the kernel.
+        name: the variable to encode: a table, a chart or a plain value.
+        limit: the largest result, in bytes.
+
+    Returns:
+        ``form`` ("json", "pandas", "series", "polars" or "arrow") and ``data``, in base64.
+
+    Raises:
+        LookupError: when there is no such variable.
+        TypeError: when its type can't be transferred.
+        ValueError: when it is larger than ``limit``.
     """
     if name not in variables:
         raise LookupError(f"no variable of the kernel is named {name!r} now")
@@ -106,7 +125,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
 
         form = "series" if comes_from(value, "pandas", "Series") else "pandas"
         frame = value.to_frame() if form == "series" else value
-        # Bytes in Arrow may be fewer than in memory, but hardly by so much.
+        # Arrow may take fewer bytes than memory, but hardly less than a quarter.
         check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
         table = pa.Table.from_pandas(frame)
     elif comes_from(value, "polars", "DataFrame"):
@@ -131,7 +150,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
 
 
 def decode(form: str, data: str) -> Any:
-    """The value that ``encode`` has put into base64."""
+    """Decode a value encoded by ``encode``; a polars table without polars becomes a pyarrow one."""
     raw = base64.b64decode(data)
     if form == "json":
         return json.loads(raw)
