@@ -1,1 +1,1 @@
-"""Reading Python, once: what each statement of a cell does with names."""
+"""Static analysis of Python cells: how each statement uses names."""

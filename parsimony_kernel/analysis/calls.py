@@ -1,6 +1,6 @@
-"""What well-known calls do: the one table, ``calls.toml``.
+"""The effects of well-known calls, from one table, ``calls.toml``.
 
-Names alone, whoever has them: what a cell defines itself goes before what stands there.
+The table goes by name alone, whatever the object; definitions in the cell take precedence.
 """
 
 import builtins
@@ -18,7 +18,7 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 
 @cache
 def names(table: str, row: str) -> frozenset[str]:
-    """The names in one row of the table: ``names("methods", "mutate")``."""
+    """Return the names in one row of the table: ``names("methods", "mutate")``."""
     words = set(_TABLE.get(table, {}).get(row, "").split())
     rows = {each for each in words if each.startswith("@")}
     others = (names(*each[1:].split(".")) for each in rows)
@@ -58,7 +58,7 @@ COLUMNS_OR_LEVELS, LIBRARIES = _rows("columns", "levels libraries")
 CONVENTION = {name: name for name in names("convention", "itself")} | _pairs("convention", "as")
 PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
 WRITES_BY_MODE: Mapping[str, str] = _pairs("outside_write", "modes")
-# Builtins that leave what they are handed as it is.
+# Builtins that leave their arguments unchanged.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
     "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",
     "setattr", "vars",

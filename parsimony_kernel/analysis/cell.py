@@ -1,7 +1,7 @@
-"""What a cell does with names, per top-level statement. Pure: code in, values out.
+"""The static analysis of a cell: its use of names, per top-level statement. Pure values.
 
-Only the syntax is read, so code that has not run can be asked about too. It over-approximates: a
-name that might be read counts as read.
+Only the syntax is read, so code that hasn't run can be analyzed too. The analysis
+over-approximates: a name that might be read counts as read.
 """
 
 from collections.abc import Mapping, Set
@@ -71,29 +71,31 @@ class Magic:
 
 @dataclass
 class Names:
-    """What code does with a notebook's module-level names. It grows while the code is visited; from
-    then on it is shared and read-only. The keys of its dictionaries are ordered.
+    """The use of a notebook's module-level names by code.
+
+    It grows while the code is visited; from then on it is shared and read-only. Dictionaries serve
+    as ordered sets.
 
     Args:
         reads: names whose earlier value is used.
         writes: names that are bound.
-        deletes: names that are unbound.
-        mutated: names whose object is changed in place.
+        deletes: names that are deleted.
+        mutated: names whose object is mutated in place.
         stale: the subset of ``mutated`` that may still hold the object from before the cell.
-        reached: names of which a part is changed in place through another name.
-        touched: names passed to a call, or of which a method is called.
-        may_mutate: names changed in place, or passed to something that may do so.
+        reached: names of which a part is mutated through another name.
+        touched: names passed to a call, or on which a method is called.
+        may_mutate: names mutated in place, or passed to code that may do so.
         literals: strings, except targets that are only written to.
-        modules: what imported names stand for: ``pandas``, ``math:sqrt``.
+        modules: the origins of imported names: ``pandas``, ``math:sqrt``.
         items: key lookups as calls of ``__getitem__``, and deletions of unknown names from a
             namespace as calls of ``__delitem__``.
-        links: pairs of a name and one whose object, or part of it, it is bound to or given.
-        paths: the names of ``mutated`` with the steps to the changed part.
+        links: pairs of a name and the root of the object, or part, that it is bound to or given.
+        paths: the names in ``mutated`` with the steps to the mutated part.
         keeps_state: it creates a class, a generator or a closure, whose results may vary.
-        opaque: it may bind and change names that the text does not show.
-        changes_all: it may change in place anything that it reads.
-        changes_any: it may change in place anything at all.
-        changes_inside: it changes an object otherwise than by setting an item or an attribute.
+        opaque: it may bind and mutate names that the text doesn't show.
+        changes_all: it may mutate anything that it reads.
+        changes_any: it may mutate anything at all.
+        changes_inside: it mutates an object other than by setting an item or an attribute.
         columns: labels that are certainly looked up in what may be data frames.
         imported: every imported module and member, with its parent packages; this and the
             following fields ignore scopes.
@@ -127,7 +129,7 @@ class Names:
     strings: set[str] = field(default_factory=set)
 
     def merge(self, other: "Names") -> None:
-        """Add what other code does."""
+        """Add the findings for other code."""
         mine = vars(self)
         for name, its in vars(other).items():
             if isinstance(its, bool):
@@ -136,7 +138,7 @@ class Names:
                 mine[name].update(its)
 
     def settled(self) -> dict[str, Any]:
-        """The fields, once all of the code is visited."""
+        """Return the final fields, once all of the code is visited."""
         self.may_mutate |= self.mutated | self.reached
         self.reached -= self.mutated
         return vars(self)
@@ -164,9 +166,9 @@ class Statement(Names):
         lines: its first and last line in the cell, from 1, inclusive.
         defines: it defines a function or a class.
         rebinds: it only binds names to objects: an assignment, an import, a definition.
-        certain: names that it binds whatever happens.
+        certain: names that it binds in any case.
         now: the subset of ``reads`` used when it runs, not by functions that it defines.
-        later: what its functions do when they are called; ``NOTHING`` if it defines none.
+        later: the effects of its functions when called; ``NOTHING`` if it defines none.
         pairs: for ``a, b = x, y``, the inputs of each name.
     """
 
@@ -180,7 +182,7 @@ class Statement(Names):
     pairs: Mapping[str, Set[str]] = field(default_factory=dict)
 
     def inputs_of(self, name: str) -> Set[str]:
-        """The names from which ``name`` is computed."""
+        """Return the names from which ``name`` is computed."""
         return self.pairs.get(name, self.reads)
 
 

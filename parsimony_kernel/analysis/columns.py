@@ -1,4 +1,4 @@
-"""The columns of frames that code looks up by labels that stand in its text."""
+"""Column lookups: the frame columns that code selects by literal labels."""
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 from parsimony_kernel.analysis import calls
 
-# What gives rows of a frame where it stands between brackets: a slice, or conditions joined.
+# Keys in brackets that select rows of a frame: a slice, a condition, or joined conditions.
 _ROWS = (ast.Slice, ast.Compare)
 _JOINING = (ast.BitAnd, ast.BitOr, ast.Invert)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Column labels that code certainly looks up in a frame, if a name stands for one.
+    """Column labels that code certainly looks up in a frame, provided the name holds a frame.
 
     Args:
-        frame: the name; the frame itself, or what keeps its columns such as ``df.head()``.
+        frame: the name of the frame; the lookup may be on a result that keeps its columns, such
+            as ``df.head()``.
         columns: the labels.
         method: the method that takes them, ``loc`` for ``df.loc[rows, columns]``, else empty.
-        doubted: names whose objects the cell may have changed before, and ``name.attribute`` for
+        doubted: names whose objects the cell may have mutated before, and ``name.attribute`` for
             an attribute that may do so unless it is a column.
     """
 
@@ -30,7 +31,7 @@ class Lookup:
 
 
 def item_lookup(node: ast.Subscript) -> Lookup | None:
-    """What ``frame[labels]``, ``frame.loc[rows, labels]`` or ``frame.groupby(…)[labels]`` asks."""
+    """Return the lookup of ``frame[…]``, ``frame.loc[rows, …]`` or ``frame.groupby(…)[…]``."""
     owner, key = node.value, node.slice
     if isinstance(owner, ast.Attribute) and owner.attr in ("loc", "at"):
         rows_and_columns = key.elts if isinstance(key, ast.Tuple) else []
@@ -40,7 +41,7 @@ def item_lookup(node: ast.Subscript) -> Lookup | None:
 
 
 def call_lookups(node: ast.Call) -> Iterator[Lookup]:
-    """What a call of a frame's method asks by its arguments."""
+    """Yield the column lookups in the arguments of a frame's method call."""
     if not isinstance(node.func, ast.Attribute):
         return
     owner, method = node.func.value, node.func.attr
@@ -54,7 +55,12 @@ def call_lookups(node: ast.Call) -> Iterator[Lookup]:
 
 
 def frame_of(node: ast.expr, groups: Collection[str] = ()) -> str | None:
-    """The name whose columns ``node`` has, or some of them; or that it groups by ``groups``."""
+    """Return the name of the frame whose columns, all or some, ``node`` has.
+
+    Args:
+        node: the expression.
+        groups: methods that also count, such as ``groupby``.
+    """
     match node:
         case ast.Name(id=name):
             return name
@@ -79,7 +85,7 @@ def _lookup(frame: str | None, labels: ast.expr | None, method: str = "") -> Loo
 
 
 def _labels(node: ast.expr | None) -> tuple[str, ...]:
-    """The text that ``node`` is, or those of the list that it is."""
+    """Return the string literals of ``node``: a single one, or those in a list."""
     elements = node.elts if isinstance(node, ast.List) else [node]
     values = [each.value for each in elements if isinstance(each, ast.Constant)]
     return tuple(each for each in values if isinstance(each, str))
@@ -88,7 +94,7 @@ def _labels(node: ast.expr | None) -> tuple[str, ...]:
 def _arguments(
     method: str, args: Sequence[ast.expr], keywords: Mapping[str | None, ast.expr]
 ) -> list[ast.expr]:
-    """What a call of ``method`` is given where it takes columns."""
+    """Return the arguments of a call of ``method`` that are columns."""
     takes = calls.COLUMNS_BY_PLACE.get(method)
     if takes is None or len(args) > len(takes) or {"level", "errors"} & keywords.keys():
         return []
@@ -98,7 +104,7 @@ def _arguments(
 
 
 def _aggregated(node: ast.Call) -> Iterator[ast.expr | None]:
-    """The columns that a call of ``agg`` asks for."""
+    """Yield the column arguments of a call of ``agg``."""
     if node.args and isinstance(node.args[0], ast.Dict):
         yield from node.args[0].keys
     for keyword in node.keywords:

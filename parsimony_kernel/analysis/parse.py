@@ -1,4 +1,4 @@
-"""Parsing, once per text: Python, cells in IPython's syntax, and the tables that SQL names."""
+"""Cached parsing of Python, of cells in IPython's syntax, and of table names in SQL."""
 
 import ast
 import functools
@@ -11,27 +11,26 @@ from parsimony_kernel.analysis.calls import PATTERNS, names
 
 Module = ast.Module
 _NONSENSE = (SyntaxError, ValueError, RecursionError, MemoryError)
-# What IPython takes for a magic or a command when it is all there is in the cell.
+# Words that IPython runs as a magic without ``%`` if they are the whole cell.
 _AUTOMATIC = names("magics", "automatic")
 _CONTINUED = re.compile(r"(\s*(?:[^\W\d][\w., ]*=\s*)?[!%].*)\\")
-# Which takes the tokenizer a minute where an exclamation mark follows.
+# Long blanks before an exclamation mark take the tokenizer a minute.
 _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
-# Stands before the name of a table of a database among those of variables, none of which has a
-# blank in its name.
+# The prefix of database tables among variable names. The blank in it rules out a clash.
 TABLE = "table "
-# Queries in SQL, in which DuckDB takes names of tables for variables.
+# SQL queries. DuckDB resolves their table names to variables too.
 _TABLE = r'"?([^\W\d]\w*)"?(?![\w.(])(?:\s+(?:as\s+)?(?!on\b|join\b|where\b)[^\W\d]\w*)?'
 _FROM = re.compile(rf"\b(?:from|join|describe|summarize)\s+{_TABLE}((?:\s*,\s*{_TABLE})*)", re.I)
 _FURTHER = re.compile(rf",\s*{_TABLE}", re.I)
-# That is Python as well, a subtraction.
+# Magics that are valid Python too: ``reset -f`` is also a subtraction.
 _AMBIGUOUS = re.compile(r"\s*(reset)(?:\s+(-.*))?\s*")
 
 
 @functools.lru_cache(maxsize=4_096)
 def parse(code: str) -> tuple[ast.Module, Exception | None]:
-    """The syntax tree of ``code``, shared and read-only, and the error if there is one.
+    """Return the syntax tree of ``code``, shared and read-only, and the error if there is one.
 
-    Code that does not parse gives an empty module.
+    Code that doesn't parse gives an empty module.
     """
     try:
         with warnings.catch_warnings():
@@ -42,16 +41,16 @@ def parse(code: str) -> tuple[ast.Module, Exception | None]:
 
 
 def tree(code: str) -> ast.Module:
-    """The syntax tree of ``code``, shared and read-only; empty if it does not parse."""
+    """Return the syntax tree of ``code``, shared and read-only; empty if it doesn't parse."""
     return parse(code)[0]
 
 
 @functools.lru_cache(maxsize=1_024)
 def parse_cell(code: str) -> tuple[str, ast.Module, Exception | None]:
-    """The Python that a cell in IPython's syntax stands for, its syntax tree, and the error if any.
+    """Translate a cell in IPython's syntax to Python; return the text, its tree and any error.
 
     Lines keep their numbers; the body of a cell magic is an argument of a call on its first line.
-    If part of the cell does not parse, its magics and commands are all that is kept.
+    If part of the cell doesn't parse, the tree has only its magics and commands.
     """
     module, error = parse(code)
     if error is None:
@@ -78,21 +77,21 @@ def _is_for_ipython(line: str) -> bool:
 
 
 def transformed(text: str) -> str:
-    """``text`` after IPython's transforms; empty if they fail."""
+    """Return ``text`` after IPython's transforms; empty if they fail."""
     from IPython.core.inputtransformer2 import TransformerManager
 
-    head = len(text) - len(text.lstrip("\n"))  # which IPython takes away
+    head = len(text) - len(text.lstrip("\n"))  # IPython strips these
     plain = _joined(_BLANKS.sub(" ", text))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd ends of lines
+            warnings.simplefilter("ignore")  # about odd line ends
             return "\n" * head + str(TransformerManager().transform_cell(plain))
     except (*_NONSENSE, tokenize.TokenError, IndexError):
         return ""
 
 
 def _joined(text: str) -> str:
-    """``text`` with each continued magic on one line, followed by as many empty lines."""
+    """Join each continued magic into one line, and pad with empty lines to keep line numbers."""
     found: list[str] = []
     empty = 0
     for line in text.split("\n"):
@@ -105,18 +104,18 @@ def _joined(text: str) -> str:
 
 
 def is_table(name: str) -> bool:
-    """Whether ``name`` is that of a table of a database, and of no variable."""
+    """Return whether ``name`` is a database table, not a variable."""
     return name.startswith(TABLE)
 
 
 class Query(NamedTuple):
-    """What an SQL query does with tables, by name; schemas are left out.
+    """The use of tables by an SQL query, by name without schema.
 
     Args:
-        reads: the tables that it reads and does not define itself.
-        makes: those that it makes anew.
-        changes: those that it changes.
-        texts: its quoted texts, but those after ``TO``: files that it may read.
+        reads: tables that it reads and doesn't define itself.
+        makes: tables that it creates.
+        changes: tables that it modifies.
+        texts: its quoted strings, except those after ``TO``: files that it may read.
     """
 
     reads: list[str]
@@ -126,7 +125,7 @@ class Query(NamedTuple):
 
 
 def read_query(query: str) -> Query:
-    """The tables and files of an SQL query."""
+    """Parse the tables and files of an SQL query."""
     plain = PATTERNS["sql_comment"].sub(" ", query)
     own = {name.casefold() for name in PATTERNS["sql_own"].findall(plain)}
     found = [

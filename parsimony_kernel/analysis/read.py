@@ -1,4 +1,4 @@
-"""Read a cell: one parse and one walk, cached."""
+"""Static analysis of a cell or a function: one parse and one walk, cached."""
 
 import ast
 import functools
@@ -18,7 +18,7 @@ _BINDINGS = (*_DEFINITIONS, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFro
 
 @functools.lru_cache(maxsize=4_096)
 def read(code: str) -> Cell:
-    """What ``code`` does: Python, or a cell in IPython's syntax. Never raises."""
+    """Analyze ``code``: Python, or a cell in IPython's syntax. Never raises."""
     try:
         text, module, error = parse_cell(code)
         cell = _read(text, module)
@@ -32,8 +32,7 @@ def read(code: str) -> Cell:
 
 @functools.lru_cache(maxsize=512)
 def read_function(code: str, line: int, name: str) -> Names | None:
-    """What a function's body does, read as if it were a cell, so that its parameters count as names
-    of the notebook.
+    """Analyze a function's body as if it were a cell: its parameters count as notebook names.
 
     Args:
         code: the text that defines it.
@@ -41,7 +40,7 @@ def read_function(code: str, line: int, name: str) -> Names | None:
         name: its name, ``<lambda>`` for a lambda.
 
     Returns:
-        ``None`` if there is no such function.
+        The findings, or ``None`` if there is no such function.
     """
     for node in ast.walk(parse(code)[0]):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -56,9 +55,10 @@ def read_function(code: str, line: int, name: str) -> Names | None:
 
 
 def literal_calls(code: str) -> list[tuple[str, list[Any], dict[str, Any]]]:
-    """The calls that ``code`` is, each with its positional and its named arguments.
+    """Parse ``code`` that consists of calls only, to names with positional and named arguments.
 
-    Empty where a statement is no call of a plain name with literal values.
+    Returns:
+        The calls; empty if any statement isn't a call of a plain name with literal values.
     """
     calls = []
     for line in tree(code).body:
@@ -81,7 +81,7 @@ def _read(code: str, module: ast.Module) -> Cell:
     for number, node in enumerate(module.body):
         visitor.number, visitor.found, visitor.later = number, Names(), Names()
         visitor.visit(node)
-        for found in (visitor.found, visitor.later):  # without what is only reached
+        for found in (visitor.found, visitor.later):  # ``reached`` doesn't count here
             changed |= found.may_mutate | found.mutated
         statements.append(_statement(node, visitor, code, lines))
         whole.merge(visitor.found)
@@ -112,7 +112,7 @@ def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) ->
 
 
 def _pairs(node: ast.stmt, reads: set[str]) -> dict[str, set[str]]:
-    """For ``a, b = x, y``, the inputs of each name; empty if the statement reads anything else."""
+    """Return the inputs of each name in ``a, b = x, y``; empty if it reads anything else."""
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
             bound = [each.id for each in targets if isinstance(each, ast.Name)]
@@ -125,6 +125,6 @@ def _pairs(node: ast.stmt, reads: set[str]) -> dict[str, set[str]]:
 
 
 def _first_line(node: ast.stmt | ast.expr) -> int:
-    """The first line, decorators included."""
+    """Return the first line of a node, decorators included."""
     above: list[ast.expr] = getattr(node, "decorator_list", [])
     return min(each.lineno for each in (node, *above))

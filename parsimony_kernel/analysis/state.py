@@ -1,4 +1,4 @@
-"""What the visitor knows about names at the current point of a cell."""
+"""The visitor's knowledge of names at the current point of a cell."""
 
 import ast
 from collections.abc import Iterable
@@ -10,39 +10,42 @@ from parsimony_kernel.analysis.values import Root, Value, names_in, roots_of
 
 
 class State:
-    """Which names are surely bound, which are local, and which objects names share. ``found`` holds
-    the findings for the current statement."""
+    """Which names are certainly bound, which are local, and which names share objects.
+
+    ``found`` holds the findings for the current statement.
+    """
 
     def __init__(self) -> None:
         self.found = Names()
-        # The names that are read before the cell has bound them for certain.
+        # Names read before the cell has certainly bound them.
         self.fresh = set[str]()
-        # The number of the statement, and of the one in which a name was last bound for certain.
+        # The statement's number, and by name the number of the last one that certainly bound it.
         self.number = 0
         self.certain: dict[str, int] = {}
-        # The names that the functions and comprehensions around bind, which are local to them, and
-        # those that they declare global, which are not.
+        # Names bound by the enclosing functions and comprehensions (true: local to them), and
+        # names that they declare global (false).
         self.scope: dict[str, bool] = {}
-        # How many of these are functions and classes; a comprehension binds around itself.
+        # The number of enclosing functions and classes. Comprehensions don't count: a walrus in
+        # one binds in the scope around it.
         self.functions = 0
         # Every name that is bound anywhere, parameters and comprehension targets included.
         self.bound: set[str] = set()
         self.aliases: dict[str, dict[Root, None]] = {}
-        # The meaning of the names bound so far, in any scope.
+        # The abstract values of the names bound so far, in any scope.
         self.known: dict[str, Value | None] = {}
-        # Names bound to the object that they had already.
+        # Names rebound to an object, or a part of one, that they had already.
         self._again: set[str] = set()
-        # The depth of blocks that may not run, or may run again.
+        # The depth of conditional blocks and loops.
         self.maybe = 0
-        # Names whose frames may have other columns by now, as in ``Lookup``; ``None`` is all.
+        # Names whose frames may have other columns by now, as in ``Lookup``; ``None`` means all.
         self.doubted: set[str | None] = set()
 
     def is_local(self, name: str) -> bool:
-        """Whether ``name`` is local to an enclosing function or comprehension."""
+        """Return whether ``name`` is local to an enclosing function or comprehension."""
         return self.scope.get(name, False)
 
     def read(self, name: str) -> None:
-        """Note that ``name`` is read; its value is from before unless it is surely bound."""
+        """Record that ``name`` is read; its value is from before unless it is certainly bound."""
         if self.is_local(name):
             return
         bound_in = self.certain.get(name)
@@ -52,7 +55,7 @@ class State:
             self.fresh.add(name)
 
     def write(self, name: str) -> None:
-        """Note that ``name`` is bound."""
+        """Record that ``name`` is bound."""
         self.bound.add(name)
         self.known[name] = None
         if self.is_local(name):
@@ -64,7 +67,7 @@ class State:
             self.found.writes.add(name)
 
     def delete(self, name: str) -> None:
-        """Note that ``name`` is unbound."""
+        """Record that ``name`` is deleted."""
         self.known[name] = None
         self.doubted.add(name)
         if not self.functions:
@@ -72,14 +75,18 @@ class State:
             self.certain.pop(name, None)
 
     def may_mutate(self, *nodes: ast.AST) -> None:
-        """Note that the objects named in ``nodes`` may be changed in place."""
+        """Record that the objects named in ``nodes`` may be mutated."""
         for node in nodes:
             self.found.may_mutate.update(names_in(node))
             self.doubted.update(names_in(node))
 
     def mutate(self, target: ast.expr, *, sets: bool = False) -> None:
-        """Note that the object of ``target`` is changed in place; ``sets`` says that no more is
-        done than to set an item or an attribute of it by name."""
+        """Record that the object of ``target`` is mutated.
+
+        Args:
+            target: the expression.
+            sets: whether the code only sets an item or an attribute of it by name.
+        """
         found = self.found
         found.changes_inside |= not (sets and isinstance(target, ast.Name))
         self.may_mutate(holder_of(target))
@@ -96,7 +103,7 @@ class State:
                     found.mutated.add(held.name)
                     found.stale.add(held.name)
                     found.paths[held.name, root.path] = None
-                # Else a new container changes, and none of its parts, or what a call has made.
+                # Otherwise only a new container is mutated, not its parts, or a call's result.
                 elif not (held.is_fresh and root.is_same) and (
                     not held.is_call or held.gives_parts
                 ):
@@ -105,7 +112,7 @@ class State:
                 found.reached.add(root.name)
 
     def look_up(self, *lookups: Lookup | None) -> None:
-        """Note column lookups; they are certain only outside of blocks and functions."""
+        """Record column lookups; they are certain only outside of blocks and functions."""
         if self.maybe or self.functions or self.scope or None in self.doubted:
             return
         doubted = frozenset(each for each in self.doubted if each is not None)
@@ -114,20 +121,20 @@ class State:
                 self.found.columns[replace(each, doubted=doubted)] = None
 
     def hand_on(self, *nodes: ast.expr) -> None:
-        """Note that other code gets the very objects of ``nodes`` and may change them."""
+        """Record that other code gets the objects of ``nodes`` themselves and may mutate them."""
         for root in (each for node in nodes for each in roots_of(node)):
             if not any(root.path) and (root.is_fresh or not root.is_call):
                 self.doubted.add(root.name)
 
     def mark_touched(self, names: Iterable[str]) -> None:
-        """Note that ``names`` are passed to a call, or have a method called."""
+        """Record that ``names`` are passed to a call, or have a method called."""
         for name in names:
             if not self.is_local(name):
                 self.found.touched.add(name)
             self.found.touched.update(root.name for root in self.aliases.get(name, ()))
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
-        """Note that ``target`` is bound to the result of ``value``, or to a part of it."""
+        """Record that ``target`` is bound to the result of ``value``, or to a part of it."""
         self.hand_on(value)
         match target:
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -157,13 +164,13 @@ class State:
                 )
 
     def _link(self, name: str, known: dict[Root, None], said: dict[Root, None]) -> None:
-        """Set the aliases of ``name`` to ``known``, of which this statement adds ``said``."""
+        """Set the aliases of ``name`` to ``known``; this statement adds the links ``said``."""
         self.aliases[name] = known
         self.found.links.update(((name, root), None) for root in said if root.name != name)
 
 
 def holder_of(node: ast.expr) -> ast.expr:
-    """The expression from which the attributes and subscripts of ``node`` start."""
+    """Return the expression from which the attributes and subscripts of ``node`` start."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
         node = node.value
     return node

@@ -1,7 +1,7 @@
-"""What an expression means, and from which names, attributes and items its object comes.
+"""Abstract values of expressions, and the names, attributes and items that they come from.
 
-What a name stood for before the cell isn't known here: it stays a reference, for whoever has the
-namespace. ``None`` is what the text doesn't tell.
+The value of a name from before the cell is unknown here: it stays a reference, for callers that
+have the namespace. ``None`` stands for unknown.
 """
 
 import ast
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis import calls
 
-# Parts of a string and items of a collection that are kept.
+# The most parts of a string, or items of a collection, that are kept.
 _MAX_PARTS = 40
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath"})
 _FILES = frozenset({"open", "GzipFile", "FileIO"})
@@ -44,7 +44,7 @@ Known = Mapping[str, Value | None]
 
 
 def value_of(node: ast.expr, known: Known) -> Value | None:
-    """The meaning of ``node``, given the meaning of the names that are ``known``."""
+    """Evaluate ``node`` abstractly, given the values of the ``known`` names."""
     match node:
         case ast.Constant(value=str(text)):
             return Text((text,))
@@ -73,14 +73,14 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
 
 
 def item_of(value: Value | None) -> Value | None:
-    """Any item of a collection: its only one, or all of them."""
+    """Return the abstract value of any item of a collection: the only one, or all of them."""
     if not isinstance(value, tuple):
         return None
     return value[0] if len(value) == 1 else value
 
 
 def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
-    """The positional arguments of a call, up to the first starred one."""
+    """Return the positional arguments of a call, up to the first starred one."""
     starred = (n for n, each in enumerate(node.args) if isinstance(each, ast.Starred))
     return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
 
@@ -103,7 +103,7 @@ def _parts(value: Value | None) -> tuple[str | Ref | None, ...]:
 
 
 def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
-    """The values joined, with separators between the parts of a path."""
+    """Join values to one text, with separators between the parts of a path."""
     said: list[str | Ref | None] = []
     for value in values:
         said += ["/"] * (path and bool(said))
@@ -114,7 +114,7 @@ def _joined(values: Sequence[Value | None], *, path: bool) -> Text:
 
 
 def _result(node: ast.Call, known: Known) -> Value | None:
-    """The meaning of a call's result."""
+    """Evaluate the result of a call abstractly."""
     handed = arguments_of(node, known)
     first = handed[0] if handed else None
     if isinstance(node.func, ast.Attribute):
@@ -136,14 +136,14 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return Text(("~",), path=True)
         case _, Text() | Ref() if name in _SAME | _FILES:
             return replace(first, path=True) if isinstance(first, Text) else first
-    # A client that is given its transport reaches nothing by itself.
+    # An HTTP client with a given transport opens no connections itself.
     if any(each.arg == "transport" for each in node.keywords):
         return None
     return replace(called, name=f"{called.name}()")
 
 
 def _of_path(path: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
-    """The meaning of a method call on a path."""
+    """Evaluate a method call on a path abstractly."""
     if method == "joinpath":
         return _joined((path, *handed), path=True)
     if method in _LISTING:
@@ -151,20 +151,23 @@ def _of_path(path: Text, method: str, handed: Sequence[Value | None]) -> Value |
     return path if method in _SAME else None
 
 
-# Whose object it is
+# Roots: the names that an expression's object comes from
 
-# The steps from a name's object to the part of it that is changed: an attribute's name, an
-# item's key in a tuple of its own, or None where the text does not tell.
+# The steps from a name's object to the mutated part: an attribute's name, an item's key in a tuple
+# of its own, or None if unknown.
 Steps = tuple[str | tuple[str | int] | None, ...]
 _LONGEST_PATH = 4
 
 
 class Root(NamedTuple):
-    """A name whose object, or a part of it, an expression evaluates to.
+    """A name whose object, or a part of it, an expression may evaluate to.
 
-    ``is_call`` says that a call lies between, ``gives_parts`` that all such calls give parts of
-    what they are handed, and ``is_fresh`` that it is no more than held by what
-    the expression gives, such as a new list.
+    Args:
+        name: the name.
+        path: the steps from its object to the part.
+        is_call: whether a call lies between.
+        gives_parts: whether all such calls return parts of their arguments.
+        is_fresh: whether the expression gives a new object, such as a list, that only holds it.
     """
 
     name: str
@@ -188,7 +191,7 @@ class Root(NamedTuple):
         return self.part()._replace(is_call=True, gives_parts=gives_parts, is_fresh=is_fresh)
 
 
-# The parts of which a node gives one, and those that it holds in what it gives.
+# By node type: the fields of which it evaluates to one, and those that its result holds.
 _GIVES = {
     "Starred": "value", "Await": "value", "NamedExpr": "value", "IfExp": "body orelse",
     "BoolOp": "values", "comprehension": "iter",
@@ -200,7 +203,7 @@ _HOLDS = {
 
 
 def roots_of(node: Any) -> Iterator[Root]:
-    """The names to whose objects, or parts of them, ``node`` may evaluate."""
+    """Yield the names to whose objects, or parts of them, ``node`` may evaluate."""
     kind = type(node).__name__
     if fields := _GIVES.get(kind) or _HOLDS.get(kind):
         for field in fields.split():
@@ -224,7 +227,7 @@ def roots_of(node: Any) -> Iterator[Root]:
         case ast.Lambda(body=body):
             yield from (Root(name).in_container() for name in names_in(body))
         case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
-            # A new container with the elements of both, where they are containers.
+            # If the operands are containers, the result is a new one with the elements of both.
             for each in (one, other):
                 for root in roots_of(each):
                     yield root.through_call(gives_parts=True, is_fresh=True)
@@ -241,7 +244,7 @@ def roots_of(node: Any) -> Iterator[Root]:
 
 
 def last_name(node: ast.expr) -> str:
-    """The last name of a callee or an attribute chain; empty if there is none."""
+    """Return the last name of a callee or an attribute chain; empty if there is none."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -251,7 +254,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def is_namespace(node: ast.expr) -> bool:
-    """Whether an expression is the notebook's namespace as a mapping."""
+    """Return whether an expression is the notebook's namespace as a mapping."""
     match node:
         case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
             return name in calls.NAMESPACES
@@ -261,13 +264,13 @@ def is_namespace(node: ast.expr) -> bool:
 
 
 def names_in(*nodes: ast.AST) -> Iterator[str]:
-    """Every name in ``nodes``."""
+    """Yield every name in ``nodes``."""
     for node in nodes:
         yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def strings_in(*nodes: ast.AST) -> Iterator[str]:
-    """Every string literal in ``nodes``."""
+    """Yield every string literal in ``nodes``."""
     for node in nodes:
         for each in ast.walk(node):
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
@@ -275,7 +278,7 @@ def strings_in(*nodes: ast.AST) -> Iterator[str]:
 
 
 def written(node: ast.expr) -> str:
-    """A dotted name as written; its trailing names if it starts with something else."""
+    """Return a dotted name as written; its trailing names if it starts with something else."""
     if not isinstance(node, ast.Attribute):
         return node.id if isinstance(node, ast.Name) else ""
     before = written(node.value)

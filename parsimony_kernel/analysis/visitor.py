@@ -1,4 +1,4 @@
-"""The one visitor: how a cell's statements use names, and what they call."""
+"""The AST visitor that collects how a cell's statements use names, and their calls."""
 
 import ast
 import re
@@ -33,10 +33,10 @@ _EXPANDED = re.compile(r"\{([^\W\d]\w*)|\$\{?([^\W\d]\w*)")
 _SQL_TARGET = re.compile(r"\s*([^\W\d]\w*)\s*=?<<")
 # Calls whose string argument names an output, not an input.
 _WRITERS = tuple(names("functions", "write"))
-# Mutating functions that are passed around, less attributes of the same names that are only read.
+# Mutating functions passed as values; the excluded names are usually attributes only read.
 _PASSED = MUTATES - {"at", "put", "place", "next"}
 _CLASSES = names("functions", "classes")
-# What can reach any name, and any part of an object, by a string.
+# Functions and attributes that can reach any name, or any part of an object, by a string.
 _DYNAMIC = names("functions", "dynamic")
 _ANY_NAME, _ANY_PART = names("attributes", "any_name"), names("attributes", "any_part")
 _TEXT_MAGICS, _TIMING_MAGICS = names("magics", "text"), names("magics", "timing")
@@ -44,17 +44,17 @@ _QUIET_MAGICS = names("magics", "quiet") | names("magics", "outside")
 
 
 class Visitor(State):
-    """Visits statements in evaluation order and keeps track of the names that are surely bound."""
+    """A visitor of statements in evaluation order that tracks the names certainly bound."""
 
     def __init__(self) -> None:
         super().__init__()
-        # What the functions of the current statement do when they are called.
+        # The effects of the functions in the current statement when they are called.
         self.later = Names()
         # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
     def visit(self, node: Any) -> None:
-        """Visit a node or a list of nodes; a callable in the list is called in its turn."""
+        """Visit a node or a list of nodes; a callable in the list is called at its position."""
         if isinstance(node, list):
             for each in node:
                 self.visit(each)
@@ -78,7 +78,7 @@ class Visitor(State):
             (self.write if isinstance(node.ctx, ast.Store) else self.delete)(node.id)
 
     def _home(self, name: str) -> str:
-        """The name under which its module defines an imported ``name``."""
+        """Return the name under which its module defines an imported ``name``."""
         known = self.known.get(name)
         return known.name.rpartition(".")[2] if isinstance(known, Ref) else name
 
@@ -123,7 +123,7 @@ class Visitor(State):
             self.found.items[Call(written(made), origin, "", self._at(node), args=(key,))] = None
 
     def _at(self, node: ast.expr) -> int:
-        """The line of ``node`` in the cell."""
+        """Return the line of ``node`` in the cell."""
         return min(self._line + node.lineno, self._end)
 
     def _value(self, node: ast.expr) -> Value | None:
@@ -142,10 +142,10 @@ class Visitor(State):
             self.found.strings.add(node.value)
             self.found.changes_any |= node.value == "__main__"
 
-    # What binds names
+    # Bindings
 
     def _bind(self, target: ast.expr, value: Any, known: Value | None, part: bool = False) -> None:
-        """Bind ``target`` to the result of ``value``, whose meaning is ``known``."""
+        """Bind ``target`` to the result of ``value``, whose abstract value is ``known``."""
         self.visit(target)
         if value is not None:
             self.alias(target, value, part=part)
@@ -173,7 +173,7 @@ class Visitor(State):
         elif isinstance(node.target, ast.Subscript):
             self.look_up(item_lookup(node.target))
         self.found.changes_inside = True
-        # A container that is added to keeps what it held.
+        # A container keeps its old items, so its aliases are extended, not replaced.
         self.maybe += 1
         self._bind(node.target, made, self._value(made))
         self.maybe -= 1
@@ -185,7 +185,7 @@ class Visitor(State):
             if item.optional_vars is not None:
                 known = self._value(item.context_expr)
                 self._bind(item.optional_vars, item.context_expr, known, part=True)
-        self._branches(node.body)  # which a manager may end early
+        self._branches(node.body)  # the context manager may suppress an error in it
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         is_from = isinstance(node, ast.ImportFrom)
@@ -201,17 +201,17 @@ class Visitor(State):
                 continue
             if name == home and "." in name:
                 name = path = name.partition(".")[0]
-                self.read(name)  # the other modules of the package that it has stay
+                self.read(name)  # other modules of the package stay imported
             self.write(name)
             self.known[name] = None if path.startswith(".") else Ref(path)
             self.found.changes_any |= home == "__main__"
             if not self.is_local(name):
                 self.found.modules[name] = home
 
-    # What may run or not
+    # Conditional blocks
 
     def _branches(self, *blocks: Any) -> None:
-        """Visit blocks of which one runs: only names that each of them binds are surely bound."""
+        """Visit alternative blocks: only names that all of them bind are certainly bound."""
         before, ends = self.certain, []
         self.maybe += 1
         for block in blocks:
@@ -248,7 +248,7 @@ class Visitor(State):
         self.bound.add(name)
         self.visit(node.body)
         if name and not self.is_local(name):
-            self.delete(name)  # unbound again at its end
+            self.delete(name)  # Python deletes it at the end of the handler
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
@@ -266,7 +266,7 @@ class Visitor(State):
 
     @contextmanager
     def _within(self, scope: Mapping[str, bool], functions: int) -> Iterator[None]:
-        """Visit what binds the names of ``scope``, some of them globally."""
+        """Enter a scope while its body is visited; ``scope`` says which names are local to it."""
         local = [name for name, is_local in scope.items() if is_local]
         known, outer = self.known, self.scope
         aliases = {each: self.aliases.get(each) for each in local}
@@ -300,7 +300,7 @@ class Visitor(State):
 
     @contextmanager
     def _deferred(self) -> Iterator[None]:
-        """Visit what runs later."""
+        """Collect the findings for deferred code in ``later``, while it is visited."""
         outer, self.found = self.found, Names()
         yield
         self.later.merge(self.found)
@@ -376,7 +376,7 @@ class Visitor(State):
                 self.mutate(each)
         self.may_mutate(*_outputs(called, node))
         self.mark_touched(call.handed)
-        # A name that changes something is not handed on by being called.
+        # Calling a mutating function doesn't pass it on as a value.
         if isinstance(function, ast.Attribute):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
@@ -409,7 +409,7 @@ class Visitor(State):
         )
 
     def _doubt(self, node: ast.Call, handed: list[ast.expr]) -> None:
-        """Note the frames that a call may change."""
+        """Record the frames that a call may mutate."""
         function = node.func
         if isinstance(function, ast.Name):
             origin = self._value(function)
@@ -428,7 +428,7 @@ class Visitor(State):
             self.hand_on(*handed)
 
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
-        """Visit a method call: what it does to its receiver."""
+        """Record the effects of a method call on its receiver."""
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
@@ -446,8 +446,7 @@ class Visitor(State):
             self._command("", " ".join(strings_in(*node.args)), None, node)
 
     def _query(self, *queries: str) -> None:
-        """Note the tables of SQL queries: those of the database, or, as DuckDB looks them up,
-        variables."""
+        """Record the tables of SQL queries: of the database, or variables, as DuckDB finds them."""
         for query in map(read_query, queries):
             self._tables(query.reads, query.changes)
             for name in query.reads:
@@ -458,7 +457,7 @@ class Visitor(State):
             self.found.literals.update(dict.fromkeys(query.texts))
 
     def _tables(self, reads: Iterable[str], changes: Iterable[str]) -> None:
-        """Note tables of a database that are read, and those that are changed."""
+        """Record database tables that are read, and those that are modified."""
         changed = {TABLE + name for name in changes}
         for name in (*(TABLE + name for name in reads), *changed):
             self.read(name)
@@ -469,7 +468,7 @@ class Visitor(State):
         self._expand(line)
 
     def _expand(self, text: str) -> None:
-        """Read the names that IPython expands in a command."""
+        """Record reads of the names that IPython expands in a command."""
         for one, other in _EXPANDED.findall(text):
             self.read(one or other)
 
@@ -520,7 +519,13 @@ class Visitor(State):
             self.found.opaque = self.found.changes_any = True
 
     def _run_text(self, text: str, line: int, *, binds: bool = True) -> None:
-        """Visit text that runs as a cell here, below ``line``."""
+        """Visit text that runs like a cell, starting below ``line``.
+
+        Args:
+            text: the code.
+            line: the line before it, relative to the current text.
+            binds: whether its names are bound in the notebook; otherwise it counts as deferred.
+        """
         _, module, error = parse_cell(text.strip("\n"))
         self.found.opaque |= error is not None
         self.found.changes_any |= error is not None
@@ -529,7 +534,7 @@ class Visitor(State):
         self._line = outer
 
 
-# Node types that are visited like another one.
+# Node types that share the handler of another one.
 _LIKE = {
     "AnnAssign": "Assign", "NamedExpr": "Assign", "AsyncWith": "With", "ImportFrom": "Import",
     "IfExp": "If", "While": "If", "AsyncFor": "For", "TryStar": "Try", "SetComp": "ListComp",
@@ -544,8 +549,10 @@ _HANDLERS: dict[type, Callable[[Visitor, Any], None]] = {
 
 
 def bound_in(body: Any) -> dict[str, bool]:
-    """The names that the body of a function or class binds, each with whether it is local to it,
-    and those that it declares global, which are not."""
+    """Return the names that the body of a function or class binds, or declares global.
+
+    The value is true for names local to it, false for global ones.
+    """
     bound, declared = set[str](), set[str]()
     pending = list(body) if isinstance(body, list) else [body]
     while pending:
@@ -554,7 +561,7 @@ def bound_in(body: Any) -> dict[str, bool]:
             case ast.Lambda():
                 continue
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                # Its targets are its own; only a walrus inside binds here.
+                # A comprehension's targets are local to it; only a walrus inside binds here.
                 pending += [e.target for e in ast.walk(node) if isinstance(e, ast.NamedExpr)]
                 continue
             case ast.Global():
@@ -571,13 +578,13 @@ def bound_in(body: Any) -> dict[str, bool]:
 
 
 def _text(node: ast.expr | None = None) -> str | None:
-    """The value of a string literal."""
+    """Return the value of a string literal, ``None`` for other nodes."""
     said = getattr(node, "value", None)
     return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
-    """The positional output arguments of a NumPy ufunc."""
+    """Return the positional output arguments of a NumPy ufunc."""
     numpy: Any = sys.modules.get("numpy")
     function = vars(numpy).get(called) if numpy else None
     is_ufunc = numpy and type(function) is numpy.ufunc
