@@ -30,7 +30,7 @@ import psutil
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.session.maintenance import forget_in, journal_of, turns_of, verify_in
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 from parsimony_kernel.testing.scripted import call, numbered
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 LOAD = """
 import time

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 SETUP = """
 from parsimony_agent import extension

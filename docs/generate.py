@@ -28,7 +28,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.offline.words import table as patterns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import ANSWERS, Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 

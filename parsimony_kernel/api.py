@@ -27,7 +27,7 @@ from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.lineage.why import Explanation
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import bundle

@@ -18,7 +18,7 @@ from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.html import Bundle, segment_bundles
 from parsimony_kernel.view.outline import OUTCOMES, progress_of, segment_of
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 _WIDTH = 80
 _WIDEST = 100

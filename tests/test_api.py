@@ -15,7 +15,7 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_kernel import Notebook, api
 from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 FRAME = "import pandas as pd\nprices = pd.DataFrame({'item': ['a', 'b'], 'price': [3, 4]})\nprices"
 Open = Callable[..., Notebook]

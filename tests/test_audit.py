@@ -12,7 +12,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.session.maintenance import (
     journal_of,
 )
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
 

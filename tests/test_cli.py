@@ -27,11 +27,11 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.session import maintenance
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 TABLE = tomllib.loads(Path(cli.__file__ or "").with_name("commands.toml").read_text())
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"

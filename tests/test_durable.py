@@ -11,8 +11,8 @@ import pytest
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
 def _names(folder: Path) -> list[str]:

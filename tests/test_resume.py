@@ -12,8 +12,8 @@ import pytest
 
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.session import resume
-from parsimony_kernel.session.turns import short_id
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.session.turn_values import short_id
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 ROOT = Path(__file__).parents[1]
 ASK = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"

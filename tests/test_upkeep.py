@@ -20,7 +20,7 @@ from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.session import maintenance
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
 DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"

@@ -26,7 +26,7 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
+from parsimony_kernel.session.turn_values import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool

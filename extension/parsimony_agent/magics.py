@@ -38,7 +38,7 @@ Told = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 _OF_A_TURN = (
     "parsimony_agent.turns",
     "parsimony_kernel.session.session",
-    "parsimony_kernel.execution.notebook",
+    "parsimony_kernel.execution.notebook_executor",
 )
 # An interrupted kernel cancels the cell a few iterations of the event loop later.
 _LATE_TURNS = 5
@@ -62,7 +62,7 @@ def _plainly() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from parsimony_kernel.session.turns import SessionError, sentence
+        from parsimony_kernel.session.turn_values import SessionError, sentence
         from parsimony_kernel.toolbox.mcp_servers import ServerError
 
         if isinstance(error, SessionError | ServerError):

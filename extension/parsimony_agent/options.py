@@ -9,7 +9,7 @@ from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 
 
 def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:

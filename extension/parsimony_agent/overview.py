@@ -29,17 +29,17 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.memory import is_taken_back
-from parsimony_kernel.session.turns import SessionError, resolve_turn
+from parsimony_kernel.session.turn_values import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit, html_text
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.outline import cost_words
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
+    from parsimony_kernel.storage.journal import TurnRow
     from parsimony_kernel.storage.sent import SentRequest
-    from parsimony_kernel.storage.store import TurnRow
 
 _ANY_WORDS = "(your request)"
 _SAYS = 600

@@ -94,7 +94,7 @@ def _breaks(cell: str) -> str:
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    from parsimony_kernel.view.text import wrapped  # deferred: pydantic
+    from parsimony_kernel.view.plain_text import wrapped  # deferred: pydantic
 
     folded = [wrapped((cell,), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):

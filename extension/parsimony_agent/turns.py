@@ -25,11 +25,11 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.session.identity import source_after
-from parsimony_kernel.session.turns import SessionError, resolve_turn
+from parsimony_kernel.session.notebook_identity import source_after
+from parsimony_kernel.session.turn_values import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)

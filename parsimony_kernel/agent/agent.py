@@ -28,12 +28,12 @@ from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.files import stored_file_tools
+from parsimony_kernel.toolbox.run_code import code_tools
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
+from parsimony_kernel.triage.failure_recovery import policy_as_recovery
 from parsimony_kernel.triage.policy import FailurePolicy
-from parsimony_kernel.triage.recovery import policy_as_recovery
 
 
 def __getattr__(name: str) -> Any:

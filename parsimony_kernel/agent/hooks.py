@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.agent.chart_images import MOST_PICTURES
-from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
+from parsimony_kernel.agent.run_evidence import came_since, observed, said
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
 from parsimony_kernel.core.config import AgentGuardrails
@@ -33,7 +33,7 @@ from parsimony_kernel.gate.rules import NO_RULES, Rules, nothing_open, task_stag
 from parsimony_kernel.gate.stages import STAGES, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.lineage.file_backups import Files
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, RulesClassifier, from_messages

@@ -12,8 +12,8 @@ from typing import Any
 from parsimony_kernel.agent.failure.recovery import outlived
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed, check_record, check_reply
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.redaction import redacted
 from parsimony_kernel.agent.run import Run, snapshot_of
+from parsimony_kernel.agent.stream_redaction import redacted
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import RUN_BROKEN

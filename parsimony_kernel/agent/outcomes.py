@@ -5,7 +5,6 @@ from typing import Any
 
 from parsimony_kernel.agent.failure.recovery import outlived, suspend, within
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import ToolCall
 from parsimony_kernel.core.conversation import request_in
@@ -15,6 +14,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome

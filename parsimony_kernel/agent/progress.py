@@ -18,7 +18,7 @@ from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
-from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.lineage.file_backups import Files
 from parsimony_kernel.tools import Tool
 
 _MOST_CHARS = 400

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from parsimony_kernel.core.conversation import block
-from parsimony_kernel.core.reading import variable_in_text
+from parsimony_kernel.core.result_text import variable_in_text
 from parsimony_kernel.llm.secrets import Secrets
 
 _WORDS = tomllib.loads((files(__package__) / "prompts.toml").read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from parsimony_kernel.agent.prompts import context_in_text
 from parsimony_kernel.core.conversation import block, is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
 from parsimony_kernel.core.pictures import is_picture, without_pixels
-from parsimony_kernel.core.reading import as_text, envelope_in, in_brief, text_in_brief
+from parsimony_kernel.core.result_text import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.state import RunState
 
 RECENT_ITERATIONS_DEFAULT = 2

@@ -21,7 +21,6 @@ from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.progress import Progress
 from parsimony_kernel.agent.written_calls import WRITTEN, written_calls
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
@@ -30,14 +29,15 @@ from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, Fai
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.core.tool_calls import arguments_of, loop_signature
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.transcript import unique_id
-from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import REPLY
 from parsimony_kernel.triage.classify import RulesClassifier
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
+from parsimony_kernel.analysis.cell_names import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell, tree
 from parsimony_kernel.analysis.values import names_in
 from parsimony_kernel.analysis.visitor import Visitor

@@ -10,10 +10,10 @@ from typing import Any
 
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell import Call, Magic, Names
+from parsimony_kernel.analysis.cell_names import Call, Magic, Names
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
+from parsimony_kernel.analysis.name_state import State, holder_of
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
-from parsimony_kernel.analysis.state import State, holder_of
 from parsimony_kernel.analysis.values import (
     Ref,
     Value,

@@ -15,7 +15,7 @@ from parsimony_kernel.cli import output
 from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
 TIMEOUT_S = 300

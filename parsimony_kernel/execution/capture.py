@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import frames
-from parsimony_kernel.execution.cell import cell_name, compile_cell, evaluate
+from parsimony_kernel.execution.code_cell import cell_name, compile_cell, evaluate
 from parsimony_kernel.execution.factory import OutputFactory, is_figure
 from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread

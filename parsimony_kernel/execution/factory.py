@@ -31,7 +31,7 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.execution import frames
-from parsimony_kernel.execution.cell import from_cell, traceback_of
+from parsimony_kernel.execution.code_cell import from_cell, traceback_of
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,

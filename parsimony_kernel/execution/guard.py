@@ -23,14 +23,14 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, NoReturn
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
-from parsimony_kernel.analysis.cell import Call, Names
-from parsimony_kernel.analysis.cell import Cell as Code
+from parsimony_kernel.analysis.cell_names import Call, Names
+from parsimony_kernel.analysis.cell_names import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
-from parsimony_kernel.execution.cell import Cell, Part
+from parsimony_kernel.execution.code_cell import Cell, Part
 from parsimony_kernel.execution.factory import OutputFactory, addresses, is_altair
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
@@ -48,7 +48,7 @@ from parsimony_kernel.execution.side_effects import (
 )
 from parsimony_kernel.execution.workers import Workers, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
-from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.file_backups import FileState
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS

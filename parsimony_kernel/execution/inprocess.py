@@ -30,7 +30,7 @@ from parsimony_kernel.core.outputs import (
 from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.cell import Cell, Part, cell_name
+from parsimony_kernel.execution.code_cell import Cell, Part, cell_name
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
 from parsimony_kernel.execution.guard import (
     DryRunError,

@@ -21,14 +21,14 @@ from parsimony_kernel.execution.capture import (
     show_figures,
     working,
 )
-from parsimony_kernel.execution.cell import (
+from parsimony_kernel.execution.children import DESCRIPTORS
+from parsimony_kernel.execution.code_cell import (
     Cell,
     compile_cell,
     compile_expression,
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread

@@ -21,7 +21,7 @@ from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.guard import Paused, is_watching
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope

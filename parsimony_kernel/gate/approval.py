@@ -21,7 +21,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.writes import asked, inputs_of
-from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.lineage.file_backups import Files
 from parsimony_kernel.tools import Tool, ToolResult
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.analysis.calls import COLUMNS_OR_LEVELS
-from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import BAD_ARGUMENTS, COLUMNS_NEAR
 from parsimony_kernel.core.fuzzy import is_said, near_columns

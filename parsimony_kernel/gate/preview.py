@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
-from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.cell_names import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Reach, ReachKind

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.buffers import unshared_bytes

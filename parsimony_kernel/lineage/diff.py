@@ -13,7 +13,7 @@ from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
 from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
-from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.file_backups import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
 # Limits for one pair of tables: row or column labels, and cells with the same labels.

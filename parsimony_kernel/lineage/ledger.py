@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
-from parsimony_kernel.analysis.cell import Cell, Statement
+from parsimony_kernel.analysis.cell_names import Cell, Statement
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.file_access import SourceState

@@ -9,7 +9,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, Me
 from typing import Any
 
 from parsimony_kernel.analysis.calls import MUTATES
-from parsimony_kernel.analysis.cell import Cell, Names
+from parsimony_kernel.analysis.cell_names import Cell, Names
 from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.classes import is_theirs
 from parsimony_kernel.lineage.copies import changes_arguments, is_bound

@@ -14,7 +14,7 @@ from types import FunctionType, GeneratorType, TracebackType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
-from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs

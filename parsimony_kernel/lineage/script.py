@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from parsimony_kernel.analysis import calls
-from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
+from parsimony_kernel.analysis.cell_names import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS

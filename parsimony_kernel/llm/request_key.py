@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.reading import NEXT, VALUES, as_text, envelope_in, variable_in_text
+from parsimony_kernel.core.result_text import NEXT, VALUES, as_text, envelope_in, variable_in_text
 
 Clean = Callable[[str], str]
 

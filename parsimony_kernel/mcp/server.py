@@ -26,9 +26,9 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from parsimony_kernel import __version__
-from parsimony_kernel.mcp.notebook import MIME, Answer
-from parsimony_kernel.session.identity import plain_name
+from parsimony_kernel.mcp.notebook_client import MIME, Answer
 from parsimony_kernel.session.maintenance import journal_of, turns_of
+from parsimony_kernel.session.notebook_identity import plain_name
 from parsimony_kernel.storage.database import JournalError
 
 _ANSWERS_WITHIN_S = 5.0
@@ -95,7 +95,7 @@ class Kernel:
 
         # ``!a`` quotes the arguments as ASCII literals, so they can't inject code.
         code = (
-            "await __import__('parsimony_kernel.mcp.notebook', fromlist=['serve'])"
+            "await __import__('parsimony_kernel.mcp.notebook_client', fromlist=['serve'])"
             f".serve({action!a}, {client_name!a}, {given!a})"
         )
         try:

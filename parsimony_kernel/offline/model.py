@@ -17,11 +17,18 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.execution.reading import in_words
+from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
+from parsimony_kernel.offline.conversation_reader import (
+    Answer,
+    Transcript,
+    Unclear,
+    call_key,
+    no_if,
+    read,
+)
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Query, Table, read_table
-from parsimony_kernel.offline.transcript import Answer, Transcript, Unclear, call_key, no_if, read
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000

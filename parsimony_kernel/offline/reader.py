@@ -17,8 +17,8 @@ from typing import Any
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import text as code
+from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
-from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}

@@ -18,13 +18,13 @@ from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import identity, memory
+from parsimony_kernel.session import memory, notebook_identity
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.durable import sweep_temporary
+from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow, owner_of
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal, TurnRow, owner_of
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.mcp_client import Servers
 
@@ -58,14 +58,14 @@ class Home:
     ) -> None:
         self.executor, self.folder, self.clock = executor, folder, clock
         self.workspace = find_workspace(folder, environ)
-        name = identity.name_in(self.workspace, folder / notebook)
-        self.history = identity.history_name(name)
-        self.notebook = identity.plain_name(self.history)
+        name = notebook_identity.name_in(self.workspace, folder / notebook)
+        self.history = notebook_identity.history_name(name)
+        self.notebook = notebook_identity.plain_name(self.history)
         # The notebook's model settings override the environment.
         self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
         self.keyring = Keyring.open(None, environ, clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
-        self.news = identity.adopt(self.journal, self.workspace, folder / notebook)
+        self.news = notebook_identity.adopt(self.journal, self.workspace, folder / notebook)
         self.journal.abandon_running(self.history)
         place = place_of(self.workspace, environ)
         self.store = ArtifactStore(self.workspace, self.journal.witness, place)

@@ -26,11 +26,11 @@ from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.purge import Purged, old_copies, purge
-from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-from parsimony_kernel.toolbox.refresh import watched
+from parsimony_kernel.toolbox.refresh_tool import watched
 
 # The foreseen ways in which an artifact cannot be made again.
 TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)

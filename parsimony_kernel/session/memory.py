@@ -11,9 +11,9 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentMessage, request_message
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING
+from parsimony_kernel.session.turn_values import MENDING
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import GONE, SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import GONE, SqliteJournal, TurnRow
 
 # Limits for earlier turns: their number, and the characters in total and per part.
 MOST_TURNS = 10

@@ -8,11 +8,11 @@ from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.lineage.diff import Diff, of_changes
-from parsimony_kernel.lineage.files import FileState, turned
+from parsimony_kernel.lineage.file_backups import FileState, turned
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
-from parsimony_kernel.session.turns import SessionError, sentence
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.session.turn_values import SessionError, sentence
+from parsimony_kernel.storage.journal import SqliteJournal
 
 # Limits of the undo history. An entry keeps the values that its turn replaced or, once undone,
 # the values that the turn made.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.maintenance import journal_of
+from parsimony_kernel.session.notebook_identity import called
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
-from parsimony_kernel.storage.store import PendingRow, is_alive
+from parsimony_kernel.session.turn_values import SessionError, held_lines, resolve_turn, short_id
+from parsimony_kernel.storage.journal import PendingRow, is_alive
 from parsimony_kernel.storage.workspace import find_workspace
 from parsimony_kernel.view.escape import inline, plain
 
@@ -144,7 +144,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     """
     from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.view.fold import replay
-    from parsimony_kernel.view.text import record_of
+    from parsimony_kernel.view.plain_text import record_of
 
     place = find_workspace(folder) / row.turn.notebook
     session = NotebookSession(

@@ -30,16 +30,16 @@ from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
 from parsimony_kernel.session.turn_models import Cassettes, first_notice, require, with_effort
-from parsimony_kernel.session.turns import (
+from parsimony_kernel.session.turn_values import (
     SessionError,
     TurnOptions,
     digest_of,
     options_of,
     sentence,
 )
-from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.journal import PendingRow, TurnRow
 from parsimony_kernel.storage.sent import SentRequest, sent_by
-from parsimony_kernel.storage.store import PendingRow, TurnRow
 
 
 class NotebookSession:

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.evidence import said
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
+from parsimony_kernel.agent.run_evidence import said
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ToolCall
@@ -34,6 +33,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.execution.frames import is_frame
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.run_scope import RunScope
@@ -42,7 +42,7 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.lineage.file_backups import Files
 from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
@@ -58,7 +58,7 @@ from parsimony_kernel.session.inventory import (
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
 from parsimony_kernel.session.turn_models import noting
-from parsimony_kernel.session.turns import (
+from parsimony_kernel.session.turn_values import (
     KEPT,
     SessionError,
     TurnOptions,
@@ -66,10 +66,10 @@ from parsimony_kernel.session.turns import (
     shown_limits,
 )
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
-from parsimony_kernel.storage.store import PendingRow, SqliteJournal
-from parsimony_kernel.toolbox.publish import announcement
+from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
 
 # Long enough for a question to wait over a long weekend.

@@ -27,13 +27,13 @@ from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
-from parsimony_kernel.session.identity import NAMELESS, plain_name
+from parsimony_kernel.session.notebook_identity import NAMELESS, plain_name
 from parsimony_kernel.session.share import WORDS, Share
-from parsimony_kernel.session.turns import SessionError, sentence
+from parsimony_kernel.session.turn_values import SessionError, sentence
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 
 Models = tuple[ChatModel, ...]
 

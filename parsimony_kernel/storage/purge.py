@@ -12,8 +12,8 @@ from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
-from parsimony_kernel.storage.store import SqliteJournal
 
 _MAY_LIE = "Purge again later: what was purged may still lie in the file"
 

@@ -25,7 +25,7 @@ from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
 from parsimony_kernel.view.outline import Segment, alternative, outline, png_of, segment_of
 from parsimony_kernel.view.parts import Section, Sentence, Verbatim, words_of
-from parsimony_kernel.view.text import markdown_of, text_of
+from parsimony_kernel.view.plain_text import markdown_of, text_of
 
 HIGHLIGHTED_CHARS = 4_000
 # The factor by which characters of pictures count less than words.

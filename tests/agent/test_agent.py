@@ -14,7 +14,7 @@ from parsimony_kernel.core.conversation import AgentContext, AgentMessage
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 

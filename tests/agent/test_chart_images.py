@@ -10,8 +10,8 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.chart_images import drawn, picture_messages
-from parsimony_kernel.agent.evidence import observed, said
 from parsimony_kernel.agent.renderer import IncrementalRenderer
+from parsimony_kernel.agent.run_evidence import observed, said
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.core.outputs import FigureObject

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
+from parsimony_kernel.agent.run_evidence import came_since, observed, said
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls

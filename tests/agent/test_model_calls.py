@@ -14,7 +14,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, say
 from parsimony_kernel.tools import Tools
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.redaction import Words, redacted
+from parsimony_kernel.agent.stream_redaction import Words, redacted
 from parsimony_kernel.core.causes import RAISED
 from parsimony_kernel.core.events import (
     AgentError,

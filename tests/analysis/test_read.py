@@ -6,7 +6,7 @@ from itertools import filterfalse
 import pytest
 
 from parsimony_kernel.analysis.calls import MUTATES_RECEIVER, PURE_METHODS
-from parsimony_kernel.analysis.cell import Cell
+from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.analysis.cell import Cell, Names, Statement
+from parsimony_kernel.analysis.cell_names import Cell, Names, Statement
 from parsimony_kernel.analysis.parse import transformed
 from parsimony_kernel.analysis.read import read
 

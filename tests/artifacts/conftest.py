@@ -7,7 +7,7 @@ import pytest
 
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from tests.artifacts.report_cases import FRAME, origin, publish_table
 
 

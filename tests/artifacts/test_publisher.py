@@ -22,7 +22,7 @@ from parsimony_kernel.identity import (
     content_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 
 def _origin(

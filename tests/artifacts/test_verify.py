@@ -17,7 +17,7 @@ from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 
 ORIGIN = VariableOrigin(
     name="t",

@@ -33,8 +33,8 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError, TurnOptions
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
 

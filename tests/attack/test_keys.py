@@ -12,7 +12,7 @@ from parsimony_kernel.core.events import AgentEvent, RunCompleted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 SERVICES = (

@@ -12,11 +12,11 @@ import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.session.turn_values import TurnOptions
+from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.exhaustive

@@ -22,8 +22,8 @@ from parsimony_kernel.agent.failure.suspension import check_record
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.seal import SEALED
-from parsimony_kernel.storage.store import SqliteJournal
 from tests.attack.storm import ENVIRON, ask, reply
 
 pytestmark = pytest.mark.exhaustive

@@ -17,7 +17,7 @@ from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call
 

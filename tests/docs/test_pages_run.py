@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

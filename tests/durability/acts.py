@@ -19,9 +19,9 @@ from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 Announce = Callable[[str], None]
 Act = Callable[[Path, Announce], None]

@@ -18,9 +18,9 @@ import pytest
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring, KeyringError
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from tests.durability import acts
 from tests.durability.disk import Seam, failing_at
 from tests.tiers import every
@@ -223,8 +223,8 @@ from pathlib import Path
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.testing.manual_clock import ManualClock
 from tests.durability import acts
 
 root, said = Path(sys.argv[1]), []

@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import v4
 
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 from .overlays import environment_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from nbformat import v4
 
-from parsimony_kernel.testing.kernel import PATIENCE_S, LiveKernel
+from parsimony_kernel.testing.kernel_process import PATIENCE_S, LiveKernel
 
 _SHOWN = {"display_data", "execute_result", "stream", "error"}
 

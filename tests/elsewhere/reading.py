@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 from nbconvert import HTMLExporter, MarkdownExporter
 
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 from .conftest import execute, furnish, notebook_of
 from .front_end import saved_live

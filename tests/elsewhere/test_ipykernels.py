@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import Cell, LiveKernel
+from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
 
 from .conftest import kernel_under, printed
 from .overlays import INSTALLED

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import PATIENCE_S
+from parsimony_kernel.testing.kernel_process import PATIENCE_S
 
 from .reading import lines, recorded
 from .terminal import COLUMNS, CTRL_C, Ipython, at_terminal

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
-from parsimony_kernel.testing.kernel import PATIENCE_S, Cell, LiveKernel
+from parsimony_kernel.testing.kernel_process import PATIENCE_S, Cell, LiveKernel
 
 from .conftest import kernel_under
 

@@ -16,7 +16,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from tests.tiers import sampled
 

@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.core.outputs import PrimitiveObject
 from parsimony_kernel.execution import inprocess
 from parsimony_kernel.execution.inprocess import InProcessExecutor
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"

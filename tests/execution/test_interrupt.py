@@ -21,7 +21,7 @@ from parsimony_kernel.execution.interrupt import (
     stop_on_sigint,
     stop_running_code,
 )
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 
 # Guards against a hang, half of what the code would take that is stopped.

@@ -23,7 +23,7 @@ from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
 from tests.corpora.entries import FOLDER

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel.execution.reading import readings, readings_of, sniff
+from parsimony_kernel.execution.csv_dialect import readings, readings_of, sniff
 
 FOUND = [
     ("a,b\n1.5,x\n2,y\n", {}),

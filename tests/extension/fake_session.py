@@ -22,9 +22,9 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.storage.journal import PendingRow, TurnRow
 from parsimony_kernel.storage.sent import SentRequest
-from parsimony_kernel.storage.store import PendingRow, TurnRow
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.tools import Tool, Tools, tool
 

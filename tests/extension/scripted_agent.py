@@ -12,7 +12,7 @@ from fake_session import FakeSession, Segment, asks
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 
 DONE = RunCompleted(summary="Finished as asked.")
 

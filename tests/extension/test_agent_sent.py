@@ -18,7 +18,7 @@ from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.sent import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 

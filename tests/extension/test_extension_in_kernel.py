@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 pytestmark = pytest.mark.kernel
 

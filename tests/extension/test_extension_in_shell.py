@@ -21,7 +21,7 @@ from parsimony_agent.pending import QuestionPending, Silent, TurnError
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
 

@@ -9,7 +9,7 @@ import pytest
 from parsimony_agent.commands import forget, reset
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 Start = Callable[..., NotebookSession]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.kernel_process import live_kernel
 
 pytestmark = pytest.mark.kernel
 

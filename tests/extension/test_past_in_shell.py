@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
 

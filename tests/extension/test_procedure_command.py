@@ -9,7 +9,7 @@ import pytest
 
 from parsimony_agent.overview import procedure
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 
 Start = Callable[..., NotebookSession]
 

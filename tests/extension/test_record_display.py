@@ -16,7 +16,7 @@ from parsimony_agent.controls import Control
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import NOTHING, segment_bundles

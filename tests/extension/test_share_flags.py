@@ -15,7 +15,7 @@ from parsimony_agent.overview import literal
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.view.escape import plain
 
 DONE = RunCompleted(summary="Done.")

@@ -29,8 +29,8 @@ from parsimony_kernel.core.events import (
     TextDelta,
     ToolEvent,
 )
-from parsimony_kernel.session.turns import SessionError, TurnOptions
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DONE = RunCompleted(summary="Finished as asked.")

@@ -16,7 +16,7 @@ from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 Reaches = Callable[[str], Sequence[Reach]]

@@ -10,7 +10,7 @@ from parsimony_kernel.core.chat import Completion, Usage
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import BudgetWarning, RunCompleted
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
 

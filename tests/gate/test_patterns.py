@@ -15,7 +15,7 @@ from parsimony_kernel.patterns.handoff import ValidationResult
 from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
 from parsimony_kernel.patterns.recovery_path import recovery_path
 from parsimony_kernel.patterns.reflexion import reflect
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 REFUND = {"payment": "P9", "amount": 10}
 RULES = ("Stay in the workspace.", "Ask before writing.", "Show sources.")

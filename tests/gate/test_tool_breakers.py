@@ -13,7 +13,7 @@ from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.gate import Gate, StepOutcome, service_of
 from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 FAULT = ConnectionError("the service is away")

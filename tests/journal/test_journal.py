@@ -20,8 +20,8 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage.database import JournalError, set_aside
-from parsimony_kernel.storage.store import SqliteJournal, owner_of
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal, owner_of
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 
 @pytest.fixture
@@ -253,8 +253,8 @@ def test_claim_ends_with_its_process(
 
 
 _KILLED = """
-from parsimony_kernel.storage.store import SqliteJournal, owner_of
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal, owner_of
+from parsimony_kernel.testing.manual_clock import ManualClock
 journal = SqliteJournal(place, alive=lambda pid, since: True)
 wait()
 print("won" if journal.claim("n", owner_of(me), 60) else "lost", flush=True)
@@ -263,7 +263,7 @@ os._exit(0)
 """
 
 _CLAIMANT = """
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 journal = SqliteJournal(place)
 wait()
 won = journal.claim("n", me, 60)
@@ -273,7 +273,7 @@ journal.close()
 
 _OPENER = """
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 wait()
 journal = SqliteJournal(place)
 for number in range(20):

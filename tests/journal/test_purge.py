@@ -15,10 +15,10 @@ from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import purge as purging
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.purge import Purged, old_copies, purge
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 from tests.tiers import every
 
 DAY = 86_400.0
@@ -266,8 +266,8 @@ _PURGE = """
 from datetime import datetime, timedelta
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 clock = ManualClock()
 clock.advance(10 * 86400.0)
 journal = SqliteJournal(place, clock, busy_timeout_s=60)

@@ -11,10 +11,10 @@ import pytest
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage import seal
-from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentLog
-from parsimony_kernel.storage.store import SqliteJournal
 
 _QUESTION = (
     "INSERT INTO suspensions (nonce, run_id, record) VALUES ('q', 'a', '{\"approve\": \"ask\"}')"

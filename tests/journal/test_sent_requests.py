@@ -18,9 +18,9 @@ from parsimony_kernel.core.events import RunCancelled
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.storage import sent
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 TOOLS = [{"type": "function", "function": {"name": "run_code", "parameters": {"type": "object"}}}]
 

@@ -10,7 +10,7 @@ import pytest
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import (
     find_workspace,
     is_on_network,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.testing.kernel import PATIENCE_S, LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import PATIENCE_S, LiveKernel, live_kernel
 
 pytestmark = pytest.mark.kernel
 

@@ -13,7 +13,7 @@ import pytest
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 
 def of_metaclass(body: str) -> str:

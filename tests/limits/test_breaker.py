@@ -8,7 +8,7 @@ from parsimony_kernel.limits.breaker import (
     CircuitOpenError,
     counts_as_failure,
 )
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 
 def broken(clock: ManualClock, failures: int = 5) -> CircuitBreaker:

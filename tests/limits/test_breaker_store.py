@@ -30,8 +30,8 @@ from parsimony_kernel.limits.breaker import (
 )
 from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -241,7 +241,7 @@ Opened = tuple[BreakerStore, Callable[[], None]]
 # These two go into the programs of the processes as they are written, and so import for themselves.
 def in_journal(place: str, clock: Any = None) -> "Opened":
     from parsimony_kernel.core.clock import SYSTEM_CLOCK
-    from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
+    from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
 
     journal = SqliteJournal(place)
     return JournalBreakers(journal, clock or SYSTEM_CLOCK), journal.close
@@ -283,7 +283,7 @@ _DOOMED = """
 import sys
 from datetime import datetime
 from parsimony_kernel.limits.breaker import CircuitBreaker
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
 print(store.change("m", CircuitBreaker(5, 60, probe_lease_s=300).admission)[0], flush=True)
 sys.stdin.readline()

@@ -29,8 +29,8 @@ from parsimony_kernel.limits.redis_store import (
     connect,
 )
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -18,7 +18,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}

@@ -20,7 +20,7 @@ from parsimony_kernel.llm.chokepoint import (
     call_llm,
     live_calls_allowed,
 )
-from parsimony_kernel.testing.clock import ManualClock, fast_loop
+from parsimony_kernel.testing.manual_clock import ManualClock, fast_loop
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)

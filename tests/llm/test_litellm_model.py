@@ -19,7 +19,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import chokepoint, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import (
     CONTENT_POLICY,
     OUT_OF_QUOTA,

@@ -16,7 +16,7 @@ from parsimony_kernel.patterns.retrying import (
     normalize_provider_error,
     with_retry,
 )
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 
 class Response:

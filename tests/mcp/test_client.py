@@ -26,8 +26,8 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.session.turn_values import TurnOptions
+from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools

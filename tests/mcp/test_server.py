@@ -14,7 +14,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from mcp import Client, StdioServerParameters
 from mcp_types import ElicitResult, Implementation
 
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 pytestmark = pytest.mark.kernel
 

@@ -10,7 +10,7 @@ from parsimony_kernel.cli.main import main
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.metrics.prometheus import AgentMetrics, of_runs
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
 START = ev.RunStarted(run_id="r", request="q", model="m")

@@ -24,7 +24,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.metrics.tracing import Observer
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
 

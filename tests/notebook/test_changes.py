@@ -8,13 +8,13 @@ import pytest
 
 from parsimony_agent.overview import put_back_words
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import past as limits
 from parsimony_kernel.session.past import Changes, Past
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 
 
 class Desk:

@@ -22,16 +22,16 @@ from parsimony_kernel.core.events import (
     TurnForgotten,
     TurnTakenBack,
 )
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session import memory
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.storage.store import SqliteJournal, TurnRow
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
 

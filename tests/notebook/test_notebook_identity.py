@@ -11,8 +11,8 @@ import pytest
 
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.session import identity
-from parsimony_kernel.session.identity import (
+from parsimony_kernel.session import notebook_identity
+from parsimony_kernel.session.notebook_identity import (
     Recognised,
     adopt,
     called,
@@ -22,8 +22,8 @@ from parsimony_kernel.session.identity import (
     plain_name,
     recognise,
 )
-from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_large_file_folder_and_foreign_path_are_not_read(
     large = write(tmp_path / "large.ipynb", {"c1": "x" * 2_000})
     (tmp_path / "folder.ipynb").mkdir()
     assert cells_of(large)
-    monkeypatch.setattr(identity, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(notebook_identity, "MAX_BYTES", 1_000)
     for path in (large, tmp_path / "folder.ipynb", Path("/nowhere/at/all/b.ipynb")):
         assert cells_of(path) == frozenset()
         assert adopt(journal, tmp_path, path) == ""

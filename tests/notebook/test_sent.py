@@ -19,8 +19,8 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn import EventWriter
 from parsimony_kernel.session.turn_models import noting
-from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.session.turn_values import TurnOptions
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from tests.session.session_steps import ENVIRON, gather
 

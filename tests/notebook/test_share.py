@@ -34,7 +34,7 @@ from parsimony_kernel.session.share import (
     shape_of,
     shared,
 )
-from parsimony_kernel.session.turns import MENDING, TurnOptions
+from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
 from tests.session.session_steps import gather

@@ -23,7 +23,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from tests.session.session_steps import ENVIRON, gather
 

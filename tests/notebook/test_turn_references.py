@@ -2,8 +2,8 @@
 
 import pytest
 
-from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
-from parsimony_kernel.storage.store import TurnRow
+from parsimony_kernel.session.turn_values import SessionError, resolve_turn, short_id
+from parsimony_kernel.storage.journal import TurnRow
 
 
 def turn(ordinal: int, run_id: str, notebook: str = "a.ipynb") -> TurnRow:

@@ -15,7 +15,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentError, AgentEvent, is_terminal, parse_event
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.results import AgentResult, collect
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 _SETUP = """
 from parsimony_agent import extension

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.storage.store import SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import journal_path
-from parsimony_kernel.testing.kernel import PATIENCE_S, Cell, LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import PATIENCE_S, Cell, LiveKernel, live_kernel
 
 from .conftest import _SETUP
 

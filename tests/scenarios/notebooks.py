@@ -17,17 +17,17 @@ from parsimony_kernel.core.events import (
     parse_event,
 )
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.cell import NAME_PREFIX
+from parsimony_kernel.execution.code_cell import NAME_PREFIX
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError, TurnOptions
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")

@@ -17,7 +17,7 @@ from parsimony_kernel.core.events import AgentEvent, RunCompleted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage import seal
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
@@ -279,7 +279,7 @@ import asyncio
 from pathlib import Path
 from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage import seal
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call

@@ -23,7 +23,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.tools import ToolResult, Tools, tool
 

@@ -26,7 +26,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from parsimony_kernel.tools import Tools, tool
 from tests.scenarios.kernels import Desk

@@ -35,7 +35,7 @@ from parsimony_kernel.gate.procedure import Edge, Procedure
 from parsimony_kernel.gate.rules import Rules
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import (
     HangingModel,
     ScriptedModel,

@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, UserInputRequested
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import call
 
 DONE = call("return_done", summary="ok")
@@ -88,7 +88,7 @@ async def test_declined_step_restores_file(start: Any, data: Path) -> None:
 async def test_large_file_is_asked_about(
     start: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsimony_kernel.lineage.files.ROOM_BYTES", 2)
+    monkeypatch.setattr("parsimony_kernel.lineage.file_backups.ROOM_BYTES", 2)
     session = start(call("run_code", code=OVERWRITE), DONE)
     asked = await ask(session)
     assert isinstance(asked, UserInputRequested)

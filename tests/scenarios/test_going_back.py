@@ -32,7 +32,7 @@ from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
 from parsimony_kernel.view.blocks import RunView
 from parsimony_kernel.view.fold import fold
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 Start = Callable[..., NotebookSession]
 DONE = call("return_done", summary="ok")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.events import RunStarted, ToolEvent
-from parsimony_kernel.testing.kernel import Cell, LiveKernel
+from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
 
 from .agents import proved_in, proves
 from .conftest import Use

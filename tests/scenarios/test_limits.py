@@ -29,7 +29,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.chokepoint import FINISHING_S
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
 

@@ -25,7 +25,7 @@ from parsimony_kernel.core.events import (
     parse_event,
 )
 from parsimony_kernel.core.state import RunState, SuspensionRecord
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool

@@ -25,7 +25,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval, Approving
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.tools import Tool, Tools, tool
 

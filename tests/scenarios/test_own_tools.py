@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from parsimony_kernel.testing.kernel import LiveKernel
+from parsimony_kernel.testing.kernel_process import LiveKernel
 
 pytestmark = pytest.mark.kernel
 

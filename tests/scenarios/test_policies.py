@@ -31,12 +31,12 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.session.turn_values import TurnOptions
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.triage.failure_recovery import policy_as_recovery
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
-from parsimony_kernel.triage.recovery import policy_as_recovery
 
 DONE = call("return_done", summary="ok")
 BROKEN = call("breaks", at="x")

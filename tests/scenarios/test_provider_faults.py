@@ -26,7 +26,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.litellm_model import import_litellm
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import (
     CONTEXT_LENGTH,
     OVERLOADED,

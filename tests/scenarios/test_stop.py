@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel import LiveKernel
+from parsimony_kernel.testing.kernel_process import LiveKernel
 
 from .conftest import Use
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.core.events import RunStarted, UserInputRequested
-from parsimony_kernel.core.reading import as_text, variable_in_text
+from parsimony_kernel.core.result_text import as_text, variable_in_text
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.inventory import (
     MAX_INSTRUCTIONS_BYTES,
@@ -21,7 +21,7 @@ from parsimony_kernel.session.inventory import (
 )
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import call
 
 from .session_steps import DONE, gather

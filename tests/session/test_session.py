@@ -28,8 +28,8 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turns import SessionError, TurnOptions
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call, say
 

@@ -19,7 +19,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import object_pool_path
-from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool
 

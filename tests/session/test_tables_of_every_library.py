@@ -20,7 +20,7 @@ from parsimony_kernel.core.events import Handoff
 from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
-from parsimony_kernel.execution.notebook import NotebookExecutor
+from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of

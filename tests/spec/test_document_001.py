@@ -16,7 +16,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
-from parsimony_kernel.testing.clock import fast_loop
+from parsimony_kernel.testing.manual_clock import fast_loop
 from parsimony_kernel.tools import Tool, Tools, Validator, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 

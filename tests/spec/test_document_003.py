@@ -52,7 +52,7 @@ from parsimony_kernel.patterns.retrying import (
     with_retry,
 )
 from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
-from parsimony_kernel.testing.clock import ManualClock, fast_loop
+from parsimony_kernel.testing.manual_clock import ManualClock, fast_loop
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
 async def test_lone_sleep_takes_exactly_its_time() -> None:

@@ -7,7 +7,7 @@ from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.run_code import code_tools
 
 # Real seconds; code that is to be stopped at its deadline has no other clock.
 SOON_S = 0.2

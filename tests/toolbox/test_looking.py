@@ -9,7 +9,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 
 SCOPE = RunScope("r1", "a.ipynb", "c1", 1)

@@ -22,7 +22,7 @@ from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
-from parsimony_kernel.toolbox.publish import MAX_LISTED, MAX_TEXT, publish_tools
+from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult, Tools
 
 

@@ -17,7 +17,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.toolbox.refresh import refresh_tools
+from parsimony_kernel.toolbox.refresh_tool import refresh_tools
 
 SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
 STARTS = "import subprocess\nsubprocess.run(['touch', 'made'])\n"

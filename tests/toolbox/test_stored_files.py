@@ -10,7 +10,7 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core.events import AgentEvent, ToolResultObserved
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.toolbox.files import stored_file_tools
+from parsimony_kernel.toolbox.stored_files import stored_file_tools
 
 DONE = call("return_done", summary="done")
 

@@ -15,7 +15,7 @@ from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, facts_of, ste
 from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 from parsimony_kernel.triage.classify import HybridClassifier, RulesClassifier, from_messages
 from parsimony_kernel.triage.llm_classifier import LLMClassifier, Opinion

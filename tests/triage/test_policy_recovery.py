@@ -20,8 +20,8 @@ from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.triage.failure_recovery import context_of, policy_as_recovery
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
-from parsimony_kernel.triage.recovery import context_of, policy_as_recovery
 
 
 def failure(

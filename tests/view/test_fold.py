@@ -23,7 +23,7 @@ from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.outline import footer_facts, outline, progress_words, segment_of
 from parsimony_kernel.view.outline import published as published_words
 from parsimony_kernel.view.parts import words_of
-from parsimony_kernel.view.text import record_of, text_of
+from parsimony_kernel.view.plain_text import record_of, text_of
 
 MY_CHART = published_words("chart", "My chart")
 ENDED_WELL = {"answered", "recovered", "rerouted"}

@@ -20,7 +20,7 @@ from parsimony_kernel.view.blocks import Block, FigureBlock, RunView, lasting
 from parsimony_kernel.view.escape import unbroken
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import bundle, figure_bundle, html_of
-from parsimony_kernel.view.text import markdown_of, record_of
+from parsimony_kernel.view.plain_text import markdown_of, record_of
 from tests.tiers import sampled
 
 texts = st.one_of(st.sampled_from(WORDS), st.text(max_size=60))

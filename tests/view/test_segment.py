@@ -28,7 +28,7 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
 from parsimony_kernel.view.parts import format_column, table_of
-from parsimony_kernel.view.text import record_of, text_of
+from parsimony_kernel.view.plain_text import record_of, text_of
 
 DONE = ev.RunCompleted(summary="Gentoo is heaviest, 5,076 g.", variables=("mean_mass",))
 

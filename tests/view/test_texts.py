@@ -21,7 +21,7 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
 from parsimony_kernel.view.outline import segment_of
 from parsimony_kernel.view.parts import Title, Verbatim
-from parsimony_kernel.view.text import markdown_of, record_of, text_of, wrapped
+from parsimony_kernel.view.plain_text import markdown_of, record_of, text_of, wrapped
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.storage.keyring import GRACE_S, Key, KeyInfo, Keyring, KeyringError
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
 def at(folder: Path, clock: ManualClock) -> Keyring:

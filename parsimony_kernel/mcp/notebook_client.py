@@ -19,17 +19,17 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.inventory import notebook_in_words
 from parsimony_kernel.session.share import KEPT_OF_A_STEP, Share
-from parsimony_kernel.session.turns import (
+from parsimony_kernel.session.turn_values import (
     TurnOptions,
     held_lines,
     reaches_outside,
     resolve_turn,
 )
-from parsimony_kernel.storage.store import PendingRow
+from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import shortened
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.plain_text import record_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics

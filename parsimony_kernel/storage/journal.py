@@ -28,7 +28,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
-from parsimony_kernel.storage import effects, sent
+from parsimony_kernel.storage import effect_log, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -42,7 +42,7 @@ from parsimony_kernel.storage.seal import canonical, link
 GONE: Final = frozenset({"replaced", "forgotten"})
 STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
-_SCHEMA = f"""{effects.TABLE}{sent.TABLE}
+_SCHEMA = f"""{effect_log.TABLE}{sent.TABLE}
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY, notebook TEXT NOT NULL, cell_key TEXT NOT NULL,
     ordinal INTEGER NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,

@@ -14,7 +14,7 @@ from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.storage.store import TurnRow
+from parsimony_kernel.storage.journal import TurnRow
 
 # Limits of a turn: name in guardrails and events -> name in ``TurnOptions``.
 _LIMITS = {

@@ -46,7 +46,7 @@ def code_tools(
             "Run Python in the notebook's namespace. You and the person see what it prints and the "
             "value of its last expression; you are told which variables it bound. `purpose` is a "
             "short phrase that heads the step in the record. "
-            "`parsimony_kernel.execution.reading.sniff(path)` gives the keyword arguments of "
+            "`parsimony_kernel.execution.csv_dialect.sniff(path)` gives the keyword arguments of "
             "read_csv for a text file (lines above the header, separator, decimal mark, dates, "
             f"encoding), as text to paste. A step may take {timeout_s:,.0f} s."
         ),

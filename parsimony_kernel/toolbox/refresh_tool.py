@@ -21,7 +21,7 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.permit import current_permit
 from parsimony_kernel.identity import content_sha
-from parsimony_kernel.toolbox.publish import announcement
+from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools, tool
 
 # Later than the executor's own deadline, which can stop the code and report it.

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.store import SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 
 # What a notebook is called whose name nobody tells.
 NAMELESS: Final = "untitled"

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from parsimony_kernel.analysis.cell import Names
+from parsimony_kernel.analysis.cell_names import Names
 from parsimony_kernel.analysis.columns import Lookup
 from parsimony_kernel.analysis.values import Root, Value, names_in, roots_of
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from parsimony_kernel.execution.capture import capturing, open_figures, show_figures
-from parsimony_kernel.execution.cell import (
+from parsimony_kernel.execution.children import DESCRIPTORS
+from parsimony_kernel.execution.code_cell import (
     Cell,
     compile_cell,
     compile_expression,
@@ -22,7 +23,6 @@ from parsimony_kernel.execution.cell import (
     set_traceback,
     traceback_of,
 )
-from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard

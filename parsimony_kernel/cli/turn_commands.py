@@ -11,8 +11,8 @@ from parsimony_agent.pending import Misuse
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.session.maintenance import journal_of, turns_of
-from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
-from parsimony_kernel.storage.store import TurnRow
+from parsimony_kernel.session.turn_values import SessionError, resolve_turn, short_id
+from parsimony_kernel.storage.journal import TurnRow
 
 _REMEDY = "List them with: jupyter parsimony runs"
 _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
@@ -104,7 +104,7 @@ def _described(turn: TurnRow) -> dict[str, Any]:
 
 def _listing(turns: list[TurnRow], more: int) -> str:
     from parsimony_agent.tables import table
-    from parsimony_kernel.session.identity import called
+    from parsimony_kernel.session.notebook_identity import called
 
     rows = [
         (
@@ -126,7 +126,7 @@ def _record(events: Sequence[AgentEvent]) -> str:
     """The record of a turn and what it has used. What it does just now is not on record."""
     from parsimony_kernel.view.blocks import ProgressBlock
     from parsimony_kernel.view.fold import replay
-    from parsimony_kernel.view.text import record_of
+    from parsimony_kernel.view.plain_text import record_of
 
     blocks = replay(events).blocks
     return record_of([block for block in blocks if not isinstance(block, ProgressBlock)])
