@@ -1,12 +1,12 @@
-"""Verify everything that is published.
+"""Integrity check of all published artifacts.
 
-Every snapshot is hashed, every log line is read, and everything that a line, a report or a name
-refers to must exist. Nothing is changed: a broken snapshot is served to nobody, since each read
-checks the digest, and publishing it again mends it.
+Every snapshot is hashed, every log line is parsed, and everything that a line, a report or a name
+refers to must exist. Nothing is changed: a damaged snapshot is never returned, since each read
+checks the digest, and publishing it again repairs it.
 
-With what the journal knows of the logs, a line that was changed or cut off, a log that was made
-anew and a whole artifact that is gone are found too. Not detected: who wrote a line of which the
-journal knows nothing; that a name was given to somebody else. The pages of reports are not checked.
+With the line digests recorded in the journal, changed or truncated lines, recreated logs and
+removed artifacts are found too. Not detected: the author of a line that the journal doesn't know,
+and names reassigned to another owner. The pages of reports aren't checked.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,20 +28,20 @@ _NO_LOG = "restore it from a backup, or publish again what it recorded"
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with one file. ``path`` is relative to the workspace."""
+    """A problem with one file. ``path`` is relative to the workspace."""
 
     path: str
     problem: str
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The finding as a sentence for people."""
         return f"{self.path!r} {self.problem}."
 
 
 @dataclass(frozen=True)
 class Verification:
-    """How much was checked, and what is wrong."""
+    """The result of a check: the numbers of snapshots and log lines, and the findings."""
 
     snapshots: int = 0
     lines: int = 0
@@ -58,11 +58,12 @@ def verify(
     """Check everything that is published in a workspace.
 
     Args:
-        witnessed: the digests of lines that each log is known to have, by its path; ``None`` where
-            nothing is known of any.
+        store: the artifacts to check.
+        witnessed: the line digests recorded in the journal, by log path; ``None`` without a
+            journal.
 
     Raises:
-        StorageError: a file or folder cannot be read.
+        StorageError: a file or folder can't be read.
     """
     sound, findings, lines = set[str](), list[Finding](), 0
     snapshots = list(_snapshots(store))
@@ -79,7 +80,7 @@ def verify(
         elif held := len(lines_in(data)):
             lines += held
             problems = list(dict.fromkeys(_faults_of_log(store, log, held, sound)))
-        else:  # a writer that was stopped before the first line leaves one of which nobody knows
+        else:  # an empty log that the journal doesn't know: its writer stopped before line one
             problems = [] if witnessed is not None else [f"holds no line: {_NO_LOG}"]
         findings += [Finding(log, problem) for problem in filter(None, problems)]
     findings += [*_gone(store, witnessed or {}), *_names(store)]
@@ -95,7 +96,7 @@ def _artifact_folders(store: ArtifactStore) -> list[str]:
 
 
 def _snapshots(store: ArtifactStore) -> Iterator[str]:
-    """What lies where snapshots do and is called as they are; the rest is not ours."""
+    """Yield the paths of all files named like snapshots; other files aren't ours."""
     objects = f"{ARTIFACT_FOLDER}/objects"
     pools = [f"{objects}/{name}" for name in store.place.names(objects)]
     for folder in sorted([*_artifact_folders(store), *pools]):
@@ -111,7 +112,7 @@ def _kind_of(path: str) -> str:
 
 
 def _missing_log(store: ArtifactStore, log: str, sound: set[str]) -> str:
-    """What is wrong where there should be a log and is none; nothing where all is well."""
+    """Return the problem with a missing log, or ``""`` if none is needed."""
     if store.place.is_there(log):
         return f"is no file, and stands where a log would: {_NO_LOG}"
     _, _, logical_id, _ = log.split("/")
@@ -119,17 +120,17 @@ def _missing_log(store: ArtifactStore, log: str, sound: set[str]) -> str:
     if not any(path.startswith(beside) for path in sound):
         return ""
     if _kind_of(log) == "notebook" and not store.is_claimed("notebook", logical_id):
-        return ""  # the code of what was published, not a script of its own
+        return ""  # producing code of other artifacts, which has no log
     return f"is missing, and snapshots lie beside it: {_NO_LOG}"
 
 
 def _fault_of(store: ArtifactStore, path: str) -> str:
-    """What is wrong with a snapshot; nothing where its bytes have the digest in its name."""
+    """Return the problem with a snapshot, or ``""`` if its bytes match the digest in its name."""
     data = store.place.read(path) if store.place.is_plain(path) else None
     if data is None:
         return "is no file, and stands where a snapshot would"
     kind, logical_id = _kind_of(path), path.split("/")[2]
-    with suppress(ValueError):  # nothing that is published has such a path
+    with suppress(ValueError):  # not a path that publishing creates
         ref = ArtifactRef(kind, logical_id, identity.snapshot_sha(kind, data))
         if ref.workspace_file_path == path:
             return ""
@@ -137,7 +138,7 @@ def _fault_of(store: ArtifactStore, path: str) -> str:
 
 
 def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -> Iterator[str]:
-    """What is wrong with a log that holds so many lines."""
+    """Yield the problems of a log with ``held`` lines, given the paths of ``sound`` snapshots."""
     try:
         entries = store.history(_kind_of(log), log.split("/")[2])
     except ValueError as exc:
@@ -164,9 +165,9 @@ def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -
 
 
 def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """The logs that lack lines of which the journal knows."""
+    """Yield a finding for each log that lacks lines recorded in the journal."""
     there = store.lines()
-    own = f"{store.prefix}{ARTIFACT_FOLDER}/"  # what lies elsewhere is looked at there
+    own = f"{store.prefix}{ARTIFACT_FOLDER}/"  # other stores check their own
     for log, known in sorted(item for item in witnessed.items() if item[0].startswith(own)):
         if gone := {*known} - there.get(log, frozenset()):
             yield Finding(
