@@ -1,1 +1,1 @@
-"""Published work: snapshots addressed by their content, and the log of each artifact."""
+"""Published artifacts: content-addressed snapshots, and the log of each artifact."""

@@ -1,7 +1,7 @@
 """Charts in words, for readers who can't see the picture: the model, and screen readers.
 
-Rule: the words come from a chart's Vega-Lite specification and never from its
-data, so their cost does not grow with it, and any specification can be told.
+Rule: a description comes from a chart's Vega-Lite specification and never from its data, so its
+cost doesn't grow with the data, and any specification can be described.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _FACETS = ("row", "column", "facet")
 
 
 def title_of(spec: Mapping[str, Any]) -> str:
-    """The title of a Vega-Lite specification in one line; empty when it has none."""
+    """Return the title of a Vega-Lite specification in one line; empty without one."""
     title = spec.get("title")
     if isinstance(title, Mapping):
         title = title.get("text")
@@ -30,10 +30,10 @@ def title_of(spec: Mapping[str, Any]) -> str:
 
 
 def describe_chart(spec: Mapping[str, Any]) -> str:
-    """What a Vega-Lite specification draws, such as "line chart of mean price by year".
+    """Describe a Vega-Lite specification, such as "line chart of mean price by year".
 
-    It tells the marks, the axes, what colours, sizes and shapes stand for, and the panels. The
-    title is left to ``title_of``.
+    The description names the marks, the axes, the fields of colour, size and shape, and the
+    panels. It leaves out the title: see ``title_of``.
     """
     for key, joined in _JOINED.items():
         if parts := spec.get(key):
@@ -59,7 +59,7 @@ def _view(kind: str, encoding: Mapping[str, Any]) -> str:
     noun, joined = _MARKS.get(kind, f"{kind} chart" if kind else "chart"), " by "
     axes = [said.pop("y", ""), said.pop("x", "")]
     if _is_measure(x) and not _is_measure(y):
-        axes.reverse()  # a horizontal chart tells the same
+        axes.reverse()  # describe a horizontal chart like a vertical one
     if noun == "scatter plot":
         joined = " against "
     elif kind == "arc":
@@ -83,7 +83,7 @@ def _is_measure(channel: Mapping[str, Any]) -> bool:
 
 
 def _channel(channel: object) -> str:
-    """What a channel shows: "mean mpg", "year (yearmonth)"; empty for a constant or no channel."""
+    """Describe a channel, as "mean mpg" or "year (yearmonth)"; empty for a constant or none."""
     known = _mapping(channel)
     field, aggregate, unit = (known.get(name) for name in ("field", "aggregate", "timeUnit"))
     if isinstance(field, Mapping):

@@ -1,8 +1,8 @@
 """Encode live objects as snapshots: tables as Parquet, charts as Vega-Lite.
 
-Rule: the same content, encoded by the same versions of the libraries, gives the same bytes.
-pandas, pyarrow, altair and vl-convert are imported here on first use, and a type is asked for
-without importing the package that defines it.
+Rule: the same content, encoded by the same library versions, gives the same bytes. pandas, pyarrow,
+altair and vl-convert are imported here on first use, and type checks don't import the package that
+defines the type.
 """
 
 import io
@@ -23,7 +23,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
 _FEW_ROWS = 10_000
-# As many as a model is shown of a table, so that a page holds what its sentences speak of.
+# The same as a model sees of a table, so that a page shows the rows its text refers to.
 HEAD_ROWS = 40
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
@@ -37,23 +37,23 @@ class CodecError(ValueError):
 
 
 class Parquet(bytes):
-    """A table as it is stored."""
+    """A table encoded as a Parquet file."""
 
 
 def type_name(value: object) -> str:
-    """The type of ``value`` in words, by its package: ``pandas.DataFrame``, ``list``."""
+    """Return the type of ``value`` with its top-level package: ``pandas.DataFrame``, ``list``."""
     cls = type(value)
     package = cls.__module__.partition(".")[0]
     return cls.__qualname__ if package == "builtins" else f"{package}.{cls.__qualname__}"
 
 
 def is_table(value: object) -> bool:
-    """Whether ``value`` is a frame or a column of a library that is imported."""
+    """Return whether ``value`` is a frame or a column of an imported library."""
     return _is_pandas(value) or bool(package_among(type(value), TABLES)) or _gives_arrow(value)
 
 
 def is_chart(value: object) -> bool:
-    """Whether ``value`` is an Altair chart."""
+    """Return whether ``value`` is an Altair chart."""
     altair = sys.modules.get("altair")
     return altair is not None and isinstance(value, altair.TopLevelMixin)
 
@@ -64,7 +64,7 @@ def _is_pandas(value: object) -> bool:
 
 
 def _gives_arrow(value: object) -> bool:
-    """Whether ``value`` is a frame of any library that gives its content as Arrow."""
+    """Return whether ``value`` exports an Arrow stream (the Arrow PyCapsule interface)."""
     return hasattr(type(value), "__arrow_c_stream__")
 
 
@@ -72,19 +72,20 @@ def _gives_arrow(value: object) -> bool:
 
 
 def encode_dataset(value: object, variable: str) -> Parquet:
-    """``value`` as Parquet, written by its own library.
+    """Encode a table as Parquet, with the writer of its own library.
 
-    A plan (a lazy frame, a relation, a table of a cluster) is computed for it, and what comes of it
-    is streamed into a file where the library can. An index of pandas that says something becomes
-    columns: a named one, several levels, labels that are not numbers, and any index of a column
-    that is not the plain count of rows. The row numbers of a frame are left out.
+    A lazy table (a lazy frame, a relation, a table of a cluster) is computed, and its result is
+    streamed to a file if the library supports it. A meaningful pandas index becomes columns: a
+    named one, several levels, labels other than integers, and any index of a Series other than the
+    default one. The row numbers of a frame are dropped.
 
     Args:
-        value: a frame, a column or a plan of a library of ``TABLES``, or what gives Arrow.
-        variable: its name, for a column without one and for errors.
+        value: a frame, a column or a lazy table of a library in ``TABLES``, or any object that
+            exports an Arrow stream.
+        variable: its name, for an unnamed column and for errors.
 
     Raises:
-        CodecError: it is no table, cannot be computed, or a column can't be stored.
+        CodecError: it isn't a table, can't be computed, or a column can't be stored.
     """
     write = _WRITERS.get(package_among(type(value), TABLES))
     if write is None and _is_pandas(value):
@@ -99,11 +100,11 @@ def _encode_pandas(frame: Any, variable: str) -> Parquet:
 
     _check_columns(list(frame.columns), variable)
     try:
-        # To start threads takes longer than to convert or digest a small frame.
+        # For a small frame, starting threads takes longer than converting it.
         threads = 1 if len(frame) < _FEW_ROWS else None
         table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
-        # It names the column last; a number that is too large only says so.
+        # The message names the column last, except for a number that is too large.
         named = _COLUMN.search(str(exc.args[-1]))
         column = repr(named[1]) if named else "…"
         raise CodecError(
@@ -123,7 +124,7 @@ def _encode_pandas(frame: Any, variable: str) -> Parquet:
 
 
 def _encode_by(write: Callable[[Any, str, Path], object], value: object, variable: str) -> Parquet:
-    """What ``write`` makes of ``value``."""
+    """Encode ``value`` with a library's own writer, through a temporary file."""
     import pyarrow.parquet  # deferred: a large library
 
     with TemporaryDirectory() as folder:
@@ -154,7 +155,7 @@ def _not_a_table(value: object, variable: str) -> str:
     )
 
 
-# How each library writes its own tables. What is computed for it goes to the file piece by piece.
+# The writers of each library. Results of lazy tables are written to the file in batches.
 
 
 def _write_polars(value: Any, variable: str, path: Path) -> None:
@@ -164,7 +165,7 @@ def _write_polars(value: Any, variable: str, path: Path) -> None:
 
 
 def _write_dask(value: Any, variable: str, path: Path) -> None:
-    """Each partition becomes a file where it is computed, and their rows follow each other."""
+    """Write each partition to a file on its worker, then concatenate the files in order."""
     from pyarrow.parquet import ParquetFile  # deferred: a large library
 
     if not hasattr(value, "to_parquet"):
@@ -225,7 +226,7 @@ def _flat_frame(value: Any, variable: str) -> Any:
     else:
         keep = any(name is not None for name in index.names) or not numbered
         frame = value.copy(deep=False)
-    frame.attrs = {}  # notes of a library, which need not be JSON
+    frame.attrs = {}  # metadata of other libraries, which may not be JSON
     frame.columns = pd.Index([_column_name(c) for c in frame.columns], dtype=object)
     if not keep:
         return frame.reset_index(drop=True)
@@ -256,7 +257,7 @@ def _check_columns(names: Sequence[str], variable: str) -> None:
 class TableHead:
     """The head of a stored table: column names, column types, and rows as short strings.
 
-    ``row_count`` and ``column_count`` are those of the whole table; an empty text is a missing
+    ``row_count`` and ``column_count`` are those of the whole table; an empty string is a missing
     value.
     """
 
@@ -268,10 +269,10 @@ class TableHead:
 
 
 def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMNS) -> TableHead:
-    """The first rows and columns of the Parquet file ``data``.
+    """Read the first rows and columns of the Parquet file ``data``.
 
     Raises:
-        CodecError: it is no Parquet file.
+        CodecError: it isn't a Parquet file.
     """
     import pyarrow.parquet  # deferred: a large library
 
@@ -297,11 +298,11 @@ def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMN
 
 
 def decode_dataset(data: bytes) -> Any:
-    """The Parquet file ``data`` as a pandas ``DataFrame``.
+    """Read the Parquet file ``data`` as a pandas ``DataFrame``.
 
-    Read as one file and not as a data set of files, as ``pandas.read_parquet`` does: the threads
-    of that reader outlive the call, and now and then end a process that exits soon after it with
-    SIGABRT (pyarrow 26, 18 of 500 short processes; of this way none of 450).
+    This doesn't use ``pandas.read_parquet``, which reads a data set of files: its reader threads
+    outlive the call and sometimes abort a process that exits soon afterwards with SIGABRT
+    (pyarrow 26: 18 of 500 short processes; none of 450 with this code).
     """
     import pyarrow.parquet  # deferred: a large library
 
@@ -309,7 +310,7 @@ def decode_dataset(data: bytes) -> Any:
 
 
 def _cells(values: Sequence[Any]) -> list[str]:
-    """The values of one column in words; days without a time of day where all of them are."""
+    """Format the values of one column; midnight is dropped if all values are whole days."""
     texts = [_cell(value) for value in values]
     days = all(text.endswith(" 00:00:00") for text in texts if text)
     return [text.removesuffix(" 00:00:00") for text in texts] if days else texts
@@ -332,7 +333,7 @@ def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
     """Encode an Altair chart or a Vega-Lite specification as canonical JSON.
 
     Raises:
-        CodecError: it is no chart, is not a valid one, or has too many rows.
+        CodecError: it isn't a chart, isn't valid, or has too many rows.
     """
     if not is_chart(value) and not _is_spec(value):
         raise CodecError(_not_a_chart(value, variable))
@@ -342,7 +343,7 @@ def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
     chart: Any = value
     try:
         if _is_spec(value):
-            altair.Chart.from_dict(chart)  # which checks it
+            altair.Chart.from_dict(chart)  # validates it
         spec: Spec = dict(chart) if _is_spec(value) else chart.to_dict()
         data = canonical_json(spec)
     except altair.MaxRowsError as exc:
@@ -374,21 +375,24 @@ def _not_a_chart(value: object, variable: str) -> str:
 
 
 def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]:
-    """``spec`` as PNG at ``scale`` pixels a point, or ``None`` and the reason in a sentence.
+    """Render ``spec`` as PNG at ``scale`` pixels per point.
 
-    Nothing is fetched: a chart whose data lies elsewhere has no picture.
+    Nothing is fetched: a chart with remote data has no picture.
+
+    Returns:
+        The picture and ``""``, or ``None`` and the reason in a sentence.
     """
     png, problem = _drawn("vegalite_to_png", spec, scale=scale)
     return (None if png is None else _packed(png)), problem
 
 
 def _packed(png: bytes) -> bytes:
-    """The same picture in about a sixth of the bytes: the renderer hardly compresses."""
+    """Recompress a PNG to about a sixth of its size: the renderer hardly compresses."""
     chunks, at = list[tuple[bytes, bytes]](), len(_PNG)
     while at < len(png):
         (size,) = struct.unpack_from(">I", png, at)
         chunks.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + size]))
-        at += size + 12  # its length, its kind and its checksum
+        at += size + 12  # plus length, type and checksum
     pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
     packed = {b"IHDR": dict(chunks)[b"IHDR"], b"IDAT": zlib.compress(pixels, 9), b"IEND": b""}
     return _PNG + b"".join(
@@ -398,16 +402,16 @@ def _packed(png: bytes) -> bytes:
 
 
 def render_svg(spec: Spec) -> tuple[str | None, str]:
-    """``spec`` as SVG, or ``None`` and the reason in a sentence. Nothing is fetched."""
+    """Render ``spec`` as SVG, or return ``None`` and the reason. Nothing is fetched."""
     return _drawn("vegalite_to_svg", spec)
 
 
-# What no SVG can hold. The renderer makes one first, and ends the process at such a character.
+# Characters not allowed in XML. The renderer draws SVG first, and one of them ends the process.
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _printable(part: Any) -> Any:
-    """``part`` of a specification with a replacement character for what can't be drawn."""
+    """Replace the characters in a specification that SVG can't contain by U+FFFD."""
     match part:
         case str():
             return _NOT_IN_XML.sub("\ufffd", part)

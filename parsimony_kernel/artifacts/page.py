@@ -1,7 +1,8 @@
-"""A report as one self-contained HTML page: no script, no remote resource.
+"""Rendering a report as one self-contained HTML page: no scripts, no remote resources.
 
-Templates escape every text, Markdown is read with HTML off, and what comes of both goes through an
-allow-list before it is written. The page's own policy forbids whatever slips through.
+Templates escape all text, Markdown is parsed with HTML off, and the result passes an allow-list
+sanitizer before it is written. The page's content security policy blocks anything that slips
+through.
 """
 
 import base64
@@ -43,7 +44,7 @@ _ADDRESSES = {"href": LINKS, "src": ("data:image/svg+xml;",)}
 
 @dataclass(frozen=True)
 class Exhibit:
-    """An artifact that a report refers to: its line of the log, its bytes, its code."""
+    """An artifact that a report refers to: its log line, its bytes and its code."""
 
     entry: LogEntry
     data: bytes
@@ -57,12 +58,13 @@ def render_page(
     *,
     worded_at: str = "",
 ) -> str:
-    """Render a report as a page.
+    """Render a report as an HTML page.
 
     Args:
-        exhibits: what it refers to, in the order in which it is numbered.
-        published: the report's own line of the log.
-        worded_at: when its sentences were written, where what it shows is newer.
+        report: the report to render.
+        exhibits: the artifacts it refers to, in the order of their numbers.
+        published: the report's own log line.
+        worded_at: the time its text was written, if the artifacts are newer.
     """
     from markupsafe import Markup  # deferred: only reports need it
 
@@ -101,7 +103,7 @@ def render_page(
 
 
 def _within_the_wall(html: str) -> str:
-    """``html`` without whatever fetches or runs something."""
+    """Sanitize ``html``: drop everything that fetches or runs something."""
     import nh3  # deferred: only reports need it
 
     return nh3.clean(
@@ -131,7 +133,7 @@ def _markdown() -> Any:
 
 
 def _order_headings(state: Any) -> None:
-    """The title is the first level: headings begin at the second, and none is skipped."""
+    """Renumber headings to start at level two, below the title, without skipped levels."""
     open_levels: list[tuple[int, int]] = []
     for token in state.tokens:
         if token.type == "heading_open":
@@ -146,7 +148,7 @@ def _order_headings(state: Any) -> None:
 
 
 def _place_exhibits(state: Any) -> None:
-    """An artifact that is a paragraph of its own is shown; links to others lead to the sources."""
+    """Turn image-only paragraphs into exhibits, and point artifact links to the source list."""
     for at, token in enumerate(state.tokens):
         children = token.children or []
         for child in children:
@@ -168,7 +170,7 @@ def _exhibit(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> 
 
 
 def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
-    """An image within words is a link: pages fetch nothing."""
+    """Render an inline image as a link, because pages fetch nothing."""
     image = tokens[index]
     name, address = artifact_named(image), str(image.attrGet("src") or "")
     words = renderer.renderInlineAsText(image.children or [], options, env)
@@ -181,7 +183,7 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> st
 
 
 def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
-    """What the template of a figure shows of an artifact."""
+    """Return the template variables of a figure, by kind of artifact."""
     match exhibit.entry.kind:
         case "chart":
             return _chart(exhibit, label)
@@ -233,10 +235,9 @@ def _table(exhibit: Exhibit) -> dict[str, Any]:
 def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """Write ``html`` to ``folder/name.html`` and return the path that was written.
 
-    Each page ends in a comment with a digest of the report's ``logical_id`` and what was written.
-    The page of another report, one that somebody changed since, and what is not ours are left
-    alone: the first free one of ``name.html``, ``name-2.html``, ``name-3.html`` is written, unless
-    one of them is this report's already.
+    Each page ends in a comment with a digest of the report's ``logical_id`` and the page. Pages of
+    other reports, edited pages and foreign files are never overwritten: an untouched page of this
+    report is replaced, else the first free of ``name.html``, ``name-2.html``, … is created.
 
     Raises:
         StorageError: it could not be written.

@@ -1,8 +1,8 @@
-"""Where published work lies: the workspace's folder, or a bucket that several machines share.
+"""Storage backends for published artifacts: the workspace's folder, or a shared bucket.
 
-A place keeps files by their path below it, with forward slashes. What both keep: a file that is
-``create``d is there whole or not at all, exactly one of many callers makes it, and a line that was
-appended is never changed. Every error leaves here as a ``StorageError``.
+A backend stores files by path below its root, with forward slashes. Both guarantee: ``create`` is
+atomic, exactly one of concurrent callers creates a file, and an appended line is never changed.
+Every error is raised as a ``StorageError``.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _NO_FSSPEC = (
 
 
 class Folder:
-    """A place in a folder of this machine. ``address`` is what trust is given to."""
+    """A backend in a local folder. ``address`` is the key under which trust is recorded."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -35,29 +35,32 @@ class Folder:
         return str(self._root.resolve())
 
     def look(self) -> None:
-        """See what others have written since."""
+        """Refresh the listing; nothing to do for a folder, which is always read directly."""
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, or ``None`` where there is none."""
-        # A pipe in its place would wait for a writer.
+        """Return the bytes of a file, or ``None`` if it doesn't exist."""
+        # Reading a pipe at this path would wait for a writer.
         whole = self._root / path
         return durable.read(whole) if whole.is_file() else None
 
     def log(self, path: str) -> bytes | None:
-        """The lines of a log, or ``None`` where there is none."""
+        """Return the bytes of a log, or ``None`` if it doesn't exist."""
         return self.read(path)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Make a file unless it is there, and say whether this call did."""
+        """Create a file unless it exists; return whether this call created it."""
         workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
     def create_all(
         self, files: Mapping[str, bytes], log: str, gate: Mapping[str, bytes] = {}
     ) -> Collection[str]:
-        """``create`` these files and what a log needs; gives those that this call made.
+        """Create several files and an empty log; return the files that this call created.
 
-        With a ``gate``, a file too, all or nothing: nothing where that one is there already.
+        Args:
+            files: the bytes of each file by its path.
+            log: the path of the log that they belong to.
+            gate: at most one more file; if it exists already, nothing is created.
         """
         workspace.prepare(self._root)
         wanted = {self._root / path: data for path, data in {**gate, **files, log: b""}.items()}
@@ -65,44 +68,45 @@ class Folder:
         return [path for path in (*gate, *files) if self._root / path in made]
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write ``data`` in the place of whatever is there."""
+        """Replace the contents of a file, creating it if missing."""
         durable.replace(self._root / path, data)
 
     def append(self, path: str, line: str) -> None:
-        """Add a line to a log."""
+        """Append a line to a log."""
         durable.append_line(self._root / path, line)
 
     def settle(self, path: str) -> None:
-        """Make sure that what is there outlives a power cut, and wait for who is at it."""
+        """Sync a file so that it survives a power cut; wait for a writer that has it locked."""
         durable.settle(self._root / path)
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a folder, sorted; nothing where there is no folder."""
+        """Return the names in a folder, sorted; empty if it doesn't exist."""
         return durable.listed(self._root / folder)
 
     def is_there(self, path: str) -> bool:
-        """Whether anything at all has this path."""
+        """Return whether anything exists at this path, even a broken link."""
         return os.path.lexists(self._root / path)
 
     def is_plain(self, path: str) -> bool:
-        """Whether it is a file of its own, and no link."""
+        """Return whether the path is a regular file and not a link."""
         whole = self._root / path
         return whole.is_file() and not whole.is_symlink()
 
 
 class Bucket:
-    """The same at an address that fsspec knows, such as ``s3://bucket/folder``.
+    """A backend at an fsspec address, such as ``s3://bucket/folder``.
 
-    A file is made by a conditional put. There is no appending to an object, so a log is a folder
-    with an object for each line: its number is the first free one, by the same condition. It is
-    listed when somebody looks, and else only if nobody has.
+    A file is created by a conditional put. Objects can't be appended to, so a log is a folder with
+    one object per line, numbered with the first free number by the same condition. The listing is
+    cached: ``look`` refreshes it, and without one it is fetched on first use.
 
-    Raises ``StorageError`` when fsspec, or the package of its file system, is not installed, and
-    for an address that cannot be opened.
+    Raises:
+        StorageError: fsspec, or the package of its file system, isn't installed, or the address
+            can't be opened.
     """
 
     def __init__(self, address: str) -> None:
-        # It is shown and written down, and may hold a password.
+        # The address is shown and recorded, and may contain a password.
         self.address = scrub(address.rstrip("/"))
         if "::" in address:
             raise durable.StorageError(
@@ -110,7 +114,7 @@ class Bucket:
             )
         try:
             fsspec: Any = importlib.import_module("fsspec.core")  # deferred: an extra
-            # Only a folder of this machine has to be made before it is written to.
+            # Only local folders have to exist before a write.
             more = {"auto_mkdir": True} if address.startswith(("file:", "local:")) else {}
             self._files, root = fsspec.url_to_fs(address, use_listings_cache=False, **more)
         except (ImportError, ValueError) as exc:
@@ -120,7 +124,7 @@ class Bucket:
             raise _trouble(f"open {self.address!r}", exc) from None
         self._root = root.rstrip("/")
         self._found: dict[str, set[str]] | None = None
-        # Lines are never changed, so each is fetched once.
+        # A cache without expiry: lines never change.
         self._lines: dict[str, bytes] = {}
 
     def look(self) -> None:
@@ -131,7 +135,7 @@ class Bucket:
         self._found = found
 
     def rest(self) -> None:
-        """Do without a listing until somebody looks."""
+        """Use the cached listing, or an empty one, until the next ``look``; fetch nothing."""
         self._found = {} if self._found is None else self._found
 
     def read(self, path: str) -> bytes | None:
@@ -161,7 +165,7 @@ class Bucket:
                     raise
                 if there != data:
                     return False
-                # It was put, and the answer got lost.
+                # Same bytes: our put succeeded and only its response was lost.
         _note(self._listed(), path)
         return True
 
@@ -183,7 +187,7 @@ class Bucket:
         next(number for number in numbers if self.create(f"{path}/{number:09}", data))
 
     def settle(self, path: str) -> None:
-        pass  # what was put is kept
+        pass  # a completed put is durable
 
     def names(self, folder: str) -> list[str]:
         return sorted(self._listed().get(folder, ()))
@@ -216,7 +220,7 @@ class Bucket:
 
 
 def _note(found: dict[str, set[str]], path: str) -> None:
-    """That ``path`` is there."""
+    """Add ``path`` and its parents to the listing ``found``."""
     while path:
         path, _, name = path.rpartition("/")
         found.setdefault(path, set()).add(name)
@@ -233,10 +237,10 @@ Place = Folder | Bucket
 
 
 def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
-    """Where what is published in the workspace ``root`` lies: at ``PARSIMONY_ARTIFACTS``, where
-    that is set, else in its own folder."""
+    """Return the backend of the workspace ``root``: ``PARSIMONY_ARTIFACTS`` if set, else its own
+    folder."""
     address = environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if "://" in address and not address.startswith("file://"):
         return Bucket(address)
-    # Below the workspace, wherever the notebook's working folder is by then.
+    # Relative to the workspace, not to the current working folder.
     return Folder(root.absolute() / Path(address.removeprefix("file://")).expanduser())

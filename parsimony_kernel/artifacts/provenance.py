@@ -1,4 +1,4 @@
-"""Where a snapshot comes from: the code that made it, its sources, and what it ran with."""
+"""Provenance of a snapshot: its producing code, its sources and its environment."""
 
 import hashlib
 import platform
@@ -19,8 +19,10 @@ _LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 @cache
 def environment(libraries: Sequence[str] = _LIBRARIES) -> Mapping[str, str]:
-    """The versions of Python and of those of ``libraries`` that are installed; by default of those
-    whose values are published."""
+    """Return the versions of Python and of the installed ``libraries``.
+
+    By default these are the libraries whose values are published.
+    """
     versions = {"python": platform.python_version()}
     for name in libraries:
         with suppress(PackageNotFoundError):
@@ -29,12 +31,12 @@ def environment(libraries: Sequence[str] = _LIBRARIES) -> Mapping[str, str]:
 
 
 def sources_of(origins: Iterable[VariableOrigin]) -> list[str]:
-    """The sources of all ``origins``, sorted."""
+    """Return the sources of all ``origins``, sorted."""
     return sorted({source for origin in origins for source in origin.sources})
 
 
 def split_datasets(sources: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The logical ids of the published datasets among ``sources``, and the other sources."""
+    """Split ``sources`` into the logical ids of published datasets and the other sources."""
     datasets, others = set(), []
     marker = f"{ARTIFACT_FOLDER}/datasets/"
     for source in sources:
@@ -47,27 +49,29 @@ def split_datasets(sources: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def producing_code(origins: Sequence[VariableOrigin]) -> str:
-    """The cells that made a variable as one script, in the order in which they ran.
+    """Join the cells that made a variable to one script, in the order in which they ran.
 
-    A cell that bound several of the variables stands once for each time it ran.
+    A cell that bound several of the variables appears once per run of the cell.
 
     Args:
         origins: the ledger's ancestry of the variable, newest first.
     """
-    oldest_first = origins[::-1]  # of those with one time, too
+    oldest_first = origins[::-1]  # the sort is stable: this orders equal times
     ran = sorted(oldest_first, key=lambda origin: origin.at)
     cells = {(each.at, each.run_id, each.cell_id, each.code_sha): each for each in ran}
     return "\n".join(f"# %% {cell.actor}\n{cell.code.strip()}\n" for cell in cells.values())
 
 
 def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> SourceFile:
-    """``source`` with its size in bytes and, up to 200 MB, its digest.
+    """Return ``source`` with its size in bytes and, up to ``MAX_HASHED_BYTES``, its digest.
 
-    An address, a folder, and a file that is gone or cannot be read keep their name alone.
+    Addresses, folders, and missing or unreadable files have only their name.
 
     Args:
-        read: what it was when the cells that read it had ended, newest first. A file that is
-            another now is ``stale`` and has no digest: its bytes are not those that were read.
+        source: a path or an address.
+        folder: the folder that a relative path is relative to.
+        read: its states at the end of the cells that read it, newest first. A file that differs
+            now is ``stale`` and has no digest: its bytes aren't those that were read.
     """
     if "://" in source:
         return SourceFile(path=source)
@@ -88,7 +92,7 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
 
 
 def stale_note(sources: Collection[SourceFile]) -> str:
-    """What is said of those of ``sources`` that are stale; nothing where none is."""
+    """Return a warning that names the stale ``sources``; empty without any."""
     stale = [source.path for source in sources if source.stale]
     if not stale:
         return ""

@@ -1,7 +1,7 @@
-"""Publishing: a snapshot, the code that made it, and its inputs.
+"""Publishing: store a snapshot with its producing code and its inputs.
 
-Rule: lineage comes from the ledger and from nowhere else, so what nobody is
-known to have made cannot be published. Everything here blocks; callers keep it off the loop.
+Rule: lineage comes only from the ledger, so a variable of unknown origin can't be published.
+Everything here blocks; callers keep it off the event loop.
 """
 
 import base64
@@ -42,19 +42,19 @@ Kind = Literal["dataset", "chart", "notebook", "report"]
 
 
 class PublishError(ValueError):
-    """A thing cannot be published. ``str()`` is one sentence with the remedy."""
+    """A value can't be published. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A snapshot on disk.
+    """The result of publishing: a snapshot on disk.
 
     Args:
-        entry: the line of its log that is the newest now.
-        reused: the snapshot was there before.
-        figure: what a chart shows.
-        note: what is missing, if anything.
-        page: the HTML of a report, relative to the workspace, with forward slashes.
+        entry: the newest line of its log.
+        reused: whether the snapshot existed before.
+        figure: the picture and description of a chart.
+        note: warnings for the user, such as a stale source or a page that wasn't written.
+        page: the path of a report's HTML page, relative to the workspace, with forward slashes.
     """
 
     entry: LogEntry
@@ -69,7 +69,7 @@ class Published:
 
     @property
     def path(self) -> str:
-        """Where the snapshot lies, relative to the workspace, with forward slashes."""
+        """The path of the snapshot, relative to the workspace, with forward slashes."""
         return self.entry.path
 
     @property
@@ -78,18 +78,18 @@ class Published:
 
 
 class Publisher:
-    """Publishes what one notebook makes.
+    """Publishes the artifacts of one notebook.
 
-    Every method takes ``seen``: the kinds and live names of artifacts that the run has read. A
-    name that belongs to another notebook is taken over by a run that has seen what it holds.
+    A name that belongs to another notebook is taken over only by a run that has read the artifact
+    of that name (``seen``), or, outside of shared stores, if that notebook no longer exists.
 
     Args:
         store: the workspace's artifacts.
         notebook_path: the notebook, relative to the workspace or absolute.
         clock: the time of the log lines.
-        folder: what relative sources are relative to, and where the code ran; by default the
-            notebook's folder.
-        pages: where the pages of reports are written; by default ``reports`` in the workspace.
+        folder: the working folder of the code, which relative sources are relative to; by default
+            the notebook's folder.
+        pages: the folder for the pages of reports; by default ``reports`` in the workspace.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class Publisher:
         self._pages = pages or store.root / PAGES
 
     def find(self, words: str) -> LogEntry:
-        """Find an artifact by name; among several, this notebook's own wins.
+        """Find an artifact by name; of several matches, this notebook's own wins.
 
         Raises:
-            UnknownArtifactError: there is none, or there are several.
+            UnknownArtifactError: nothing matches, or several artifacts do.
         """
         return self.store.find(words, notebook=self._notebook)
 
@@ -132,28 +132,32 @@ class Publisher:
     ) -> Published:
         """Publish a table, a chart, a script or a report.
 
-        A table becomes Parquet, and an Altair chart Vega-Lite with a picture where one can be
-        made. The base name of a script is its id. A report's references are pinned to the newest
-        snapshots, and its page is written; with new data it is the same report.
+        A table is stored as Parquet, and an Altair chart as Vega-Lite, with a picture if one can be
+        drawn. The id of a script is the base name of its title. A report's references are pinned to
+        the newest snapshots, and its page is written; new data doesn't make it another report.
 
         Args:
             kind: ``dataset``, ``chart``, ``notebook`` (a script) or ``report``.
-            value: the live object, or a dataset that is encoded already; the text of a script; the
-                Markdown of a report.
+            value: the live object or an encoded dataset; the text of a script; the Markdown of a
+                report.
+            title: the title of the artifact, at most ``MAX_TITLE`` characters.
+            run_id: the publishing run.
+            description: more about it, in free text.
             variable: the name of a dataset or chart.
             lineage: the ledger's ancestry of ``variable``, newest first.
-            script: the code that makes ``variable`` from its sources, kept beside it; by
+            script: the code that makes ``variable`` from its sources, stored beside it; by
                 default the cells of the lineage.
-            language: the tag of a report's, such as ``de``.
+            language: the language tag of a report, such as ``de``.
+            seen: the kinds and live names of the artifacts that the run has read.
 
         Raises:
             PublishError: no title, the variable's origin is unknown, or a
                 script isn't valid Python.
             CodecError: the value cannot be stored.
-            ReportError: the body cannot be published; ``draft`` says what it may hold.
-            UnknownArtifactError: a report refers to what is not published.
+            ReportError: the body can't be published; see ``draft``.
+            UnknownArtifactError: a report refers to an artifact that isn't published.
             SnapshotError: a snapshot that it refers to is missing or damaged.
-            LiveNameCollisionError: another notebook of the same name owns this one's place.
+            LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written.
         """
         whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
@@ -182,11 +186,11 @@ class Publisher:
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
     ) -> Published:
-        """Keep a table that ``tool`` fetched as a data object.
+        """Store a table fetched by ``tool`` as a data object, with its provenance.
 
         Raises:
-            CodecError: it cannot be stored.
-            ValueError: the arguments are no JSON.
+            CodecError: it can't be stored.
+            ValueError: the arguments can't be represented as JSON.
             StorageError: it could not be written.
         """
         encoded = codecs.encode_dataset(value, tool)
@@ -209,13 +213,13 @@ class Publisher:
         )
 
     def renew_report(self, entry: LogEntry) -> Published:
-        """Publish a report with the newest snapshots of everything it shows.
+        """Republish a report with the newest snapshots of everything it shows.
 
-        The sentences stay as they are, and the page says of when they are. It stays with the
-        notebook that published it. Where nothing that it shows is another, it is the same snapshot.
+        The text is unchanged, and the page tells when it was written. The report stays with the
+        notebook that published it. If no snapshot is newer, the report's snapshot stays the same.
 
         Raises:
-            ReportError, SnapshotError: the report, or what it shows, is damaged or missing.
+            ReportError, SnapshotError: the report, or a snapshot it shows, is damaged or missing.
             LiveNameCollisionError: its title belongs to another notebook by now.
             StorageError: it could not be written.
         """
@@ -239,7 +243,7 @@ class Publisher:
     ) -> Published:
         read_from = provenance.sources_of(origins)
         datasets, others = provenance.split_datasets(read_from)
-        # Which snapshot was read is no part of an artifact's identity.
+        # Identity depends on the data object, not on which of its snapshots was read.
         others = [self._object_of(source) or source for source in others]
         if kind == "dataset":
             spec = None
@@ -295,7 +299,7 @@ class Publisher:
             **facts,
         )
         entry = published.entry
-        # A report that is only renewed has the sentences of the last run that wrote it.
+        # A renewed report has no run: its text is from the last run that wrote it.
         log = self.store.history(entry.kind, entry.logical_id)
         written = [each.published_at for each in log if each.run_id]
         worded_at = "" if entry.run_id or not written else written[-1]
@@ -303,7 +307,7 @@ class Publisher:
         try:
             path = write_page(self._pages, entry.live_name, page, logical_id)
         except StorageError as exc:
-            # The report itself is on the disk, and that is told.
+            # The report itself is stored: a missing page is a note, not a failure.
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
 
@@ -312,7 +316,7 @@ class Publisher:
         return Exhibit(entry, self.store.read(ref), self.code_of(entry))
 
     def code_of(self, entry: LogEntry) -> str:
-        """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
+        """Return the producing code of ``entry``; empty if it is no longer stored."""
         with suppress(SnapshotError):
             if entry.code_ref is not None:
                 return self.store.read(entry.code_ref).decode("utf-8", "replace")
@@ -334,11 +338,11 @@ class Publisher:
         notebook: str = "",
         **facts: Any,
     ) -> Published:
-        """Publish ``data`` with the ``facts`` of its line; ``notebook`` does, by default ours."""
+        """Publish ``data`` with ``facts`` as fields of its line, for this notebook by default."""
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
-            content_sha="",  # which the store finds out
+            content_sha="",  # the store computes it
             published_at=self._clock.now().isoformat(),
             notebook=notebook or self._notebook,
             **facts,
@@ -347,15 +351,15 @@ class Publisher:
         has_read = identity.live_name_key(kind, entry.live_name) in read
 
         def gives_up(owner: str) -> bool:
-            # A notebook that was moved or deleted leaves its names to whoever comes next; one of
-            # another workspace cannot be seen from here.
+            # A moved or deleted notebook gives up its names. In a shared store the owner may be
+            # in another workspace, where its file can't be checked.
             return has_read or not (self.store.prefix or (self.store.root / owner).exists())
 
         return Published(*self.store.publish(entry, data, code=code, gives_up=gives_up))
 
 
 def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
-    """The chart of ``entry`` as it is shown, and why there is no picture, if there is none."""
+    """Return the figure of a chart, and why it has no picture, or ``""``."""
     png, note = codecs.render_png(spec)
     words = ": ".join(filter(None, (describe_chart(spec), entry.description)))
     drawn = None if png is None else base64.b64encode(png).decode("ascii")
@@ -365,9 +369,9 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
 
 
 def report_live_name(title: str) -> str:
-    """The live name of a report, which is also the name of its page.
+    """Return the live name of a report, which is also the name of its page.
 
-    Its slug, where that is cut with the beginning of the title's digest after it.
+    It is the slug of the title; a truncated slug gets a prefix of the title's digest appended.
     """
     slug = identity.slug_from_title(title)
     if identity.slug_from_title(f"{title} x") == f"{slug}_x":
@@ -400,7 +404,7 @@ def _check_python(code: str, name: str) -> None:
 
 
 def _within(root: Path, path: str) -> str:
-    """``path`` relative to ``root`` where it lies below it, with forward slashes."""
+    """Return ``path`` relative to ``root`` if it is below it, with forward slashes."""
     whole = root / path
     inside = whole.is_relative_to(root)
     return (whole.relative_to(root) if inside else whole).as_posix()

@@ -1,7 +1,7 @@
 """Refresh: rebuild a published artifact from its recorded code and sources.
 
-The code runs in a clean executor. Only other bytes are appended, and only if they are accepted.
-Any difference from when it was published is reported.
+The code runs in a clean executor. A new snapshot is appended only if its bytes differ and the
+difference is accepted. Any difference from the time of publishing is reported.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ _ENCODERS: Mapping[str, Callable[[object, str], bytes]] = {
 
 
 class RefreshError(Exception):
-    """An artifact cannot be made again. ``str()`` says why, and what to do."""
+    """An artifact can't be rebuilt. ``str()`` gives the reason and the remedy."""
 
 
-# The foreseen ways in which refreshing fails, beside those of the disk.
+# The expected errors of refreshing, beside ``StorageError``.
 NOT_REFRESHED = (
     RefreshError,
     UnknownArtifactError,
@@ -51,7 +51,7 @@ NOT_REFRESHED = (
 
 
 class CleanExecutor(Protocol):
-    """A place to run code in that holds nothing of anybody's. Executors are."""
+    """An executor with an empty namespace."""
 
     async def execute(self, code: str, *, timeout_seconds: float | None = None) -> KernelOutput: ...
 
@@ -60,7 +60,7 @@ class CleanExecutor(Protocol):
     async def value(self, name: str) -> Any: ...
 
 
-# Begins a clean place and ends it.
+# Starts a clean executor and shuts it down.
 Clean = Callable[[], AbstractAsyncContextManager[CleanExecutor]]
 
 
@@ -68,11 +68,14 @@ Clean = Callable[[], AbstractAsyncContextManager[CleanExecutor]]
 class Refreshed:
     """The outcome of a refresh.
 
-    ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
-    ``sources`` are those whose bytes are not what they were. A snapshot that was missing or damaged
-    is back in its place where the same bytes came out. Of a report,
-    ``parts`` are the artifacts that it shows and ``page`` is what was written for people, relative
-    to the workspace.
+    A missing or damaged snapshot is restored if the rebuild gives the same bytes.
+
+    Attributes:
+        entry: the newest line of the log.
+        changed: whether the content differs.
+        sources: the sources whose bytes differ.
+        parts: the outcomes of the artifacts that a report shows.
+        page: the path of a report's page, relative to the workspace.
     """
 
     entry: LogEntry
@@ -87,9 +90,11 @@ async def refresh_named(
 ) -> Refreshed:
     """Refresh an artifact by name; for a report, everything it shows as well.
 
-    A report is published and written anew only where something that it shows is another.
+    A report is republished only if an artifact that it shows has changed.
 
-    Raises: those of ``NOT_REFRESHED``, and StorageError, also where the workspace is not trusted.
+    Raises:
+        StorageError: a read or write failed, or the workspace isn't trusted.
+        Exception: one of ``NOT_REFRESHED``.
     """
     store = publisher.store
     found = await asyncio.to_thread(publisher.find, words)
@@ -115,18 +120,19 @@ async def refresh_named(
 async def refresh(
     store: ArtifactStore, entry: LogEntry, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
-    """Run the code of ``entry`` again and append the result if its content differs.
+    """Re-run the code of ``entry`` and append the result if its content differs.
 
     Args:
-        clean: begins a clean place, once everything is known to be there.
-        accept: take what has changed for granted. Without it, a source that has changed is a
-            failure, and so is any other content, whatever it comes from: an address, a folder or
-            a file that is too large to be measured, another library, or code that gives something
-            else each time. Nothing is appended then.
+        store: the artifacts of the workspace.
+        entry: the line to rebuild.
+        clean: starts a clean executor, after all inputs were found.
+        accept: accept changes. Without it, a changed source is an error, and so is changed content
+            of any cause: an address, a folder or a file too large to hash, another library version,
+            or non-deterministic code. Nothing is appended then.
 
     Raises:
-        RefreshError: a source is gone or has changed, the content is another, the code is gone,
-            raises, is too slow, or does not make the variable any more.
+        RefreshError: a source is missing or changed, the content differs, there is no code on
+            record, or the code raises, is too slow, or no longer defines the variable.
         SnapshotError: the code's snapshot is missing or damaged.
         StorageError: it could not be written.
     """
@@ -186,7 +192,7 @@ def _outcome(
     changed: tuple[str, ...],
     accept: bool,
 ) -> Refreshed:
-    """What becomes of ``data``, which was made in the place of ``entry``."""
+    """Publish the rebuilt ``data`` if it is new and accepted; raise if it isn't accepted."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
     made = newest.model_copy(update=news)
     is_same = newest.ref == made.ref
@@ -203,7 +209,7 @@ def _outcome(
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
-    """The sources that are not what they were. ``RefreshError`` where that is not accepted."""
+    """Return the changed sources; ``RefreshError`` for missing or unaccepted ones."""
     both = list(zip(entry.sources, now, strict=True))
     gone = [was.path for was, at in both if was.size_bytes is not None and at.size_bytes is None]
     if gone:
@@ -229,7 +235,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
 
 
 def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
-    """That the content is another though every source that can be compared is as it was."""
+    """Return the error for changed content without a known changed source, with likely causes."""
     unknown = [source.path for source in entry.sources if source.sha256 is None]
     libraries = ", ".join(
         f"{name} {was} is {environment.get(name, 'gone')}"
@@ -259,7 +265,7 @@ def _listed(paths: tuple[str, ...] | list[str]) -> str:
 
 
 def in_words(done: Refreshed) -> str:
-    """What refreshing an artifact, and what it shows, has found: for people, a line each."""
+    """Render the outcome of a refresh for people, one line per artifact."""
     lines = [_of_one(each) for each in (*done.parts, done)]
     if done.page:
         lines.append(f"Its page is {done.page}.")

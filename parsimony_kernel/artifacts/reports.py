@@ -1,8 +1,8 @@
 """Reports: Markdown that shows artifacts, each pinned to one snapshot.
 
-The body names an artifact by its variable, title or id; the header keeps which snapshot each name
-stands for, so that a report says the same for ever. A report runs no code and includes no file.
-Pure functions of texts.
+The body refers to an artifact by its variable, title or id; the header pins each name to a
+snapshot, so that a report's content doesn't change later. A report runs no code and includes no
+file. Pure functions of texts.
 """
 
 import json
@@ -31,17 +31,17 @@ _DOCUMENT = re.compile(
     r".*?\n---\n\n(?P<body>.*)",
     re.DOTALL,
 )
-# A name with blanks, which is no address in Markdown unless it stands in angle brackets.
+# A name with spaces: Markdown accepts it as an address only in angle brackets.
 _SPACED = re.compile(r"\]\([ \t]{0,9}artifact:([^()<>\"\s]{1,250} [^()<>\"\n]{1,250}?)[ \t]{0,9}\)")
 _FIGURE = re.compile(r" {0,3}!\[.{0,1000}\]\(<?artifact:[^()]{1,500}\)[ \t]*")
-# What Pandoc reads as Markdown in a title.
+# Characters that Pandoc interprets as Markdown in a title.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$^~|@])")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>#$^~|@])")
-# C0 and C1 without tab and newline, and what ends a line for some and not for others.
+# C0 and C1 controls except tab and newline, and line ends that not every reader recognises.
 _CONTROLS = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFEFF], " "
 )
-# What would make Quarto run code, read files or pass text through unread.
+# Syntax that makes Quarto run code, read files or pass raw text through.
 _REFUSED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"\{\s{0,9}\{\s{0,9}<"),
@@ -62,16 +62,18 @@ _HEADER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M)
 
 
 class ReportError(ValueError):
-    """A report cannot be published as it is. ``str()`` is one sentence with the remedy."""
+    """A report can't be published as it is. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report as it is stored.
+    """A report as stored.
 
     Args:
-        body: Markdown, in which artifacts have names.
-        pins: the snapshot that each name stands for, in the order of first mention.
+        title: plain text in one line.
+        language: a language tag.
+        body: Markdown that refers to artifacts by name.
+        pins: the snapshot of each name, in the order of first mention.
     """
 
     title: str
@@ -81,11 +83,11 @@ class Report:
 
     @property
     def shown(self) -> tuple[ArtifactRef, ...]:
-        """The snapshots that it refers to, each once."""
+        """The snapshots that the report refers to, without duplicates."""
         return tuple(dict.fromkeys(self.pins.values()))
 
     def repinned(self, newest: Callable[[ArtifactRef], ArtifactRef]) -> "Report":
-        """The same words with what ``newest`` gives for each snapshot."""
+        """Return the report with each pin replaced by ``newest(pin)``."""
         return replace(self, pins={name: newest(ref) for name, ref in self.pins.items()})
 
 
@@ -95,19 +97,20 @@ def draft(
     find: Callable[[str], ArtifactRef],
     language: str = "",
 ) -> Report:
-    """Check a report's words and pin what they show.
+    """Validate a report's text and pin the artifacts it refers to.
 
-    ``![Caption](artifact:name)`` alone on a line shows an artifact, and within a sentence it
-    links to it, as ``[words](artifact:name)`` does.
+    ``![Caption](artifact:name)`` alone on a line shows an artifact; within a sentence it links to
+    it, as ``[words](artifact:name)`` does.
 
     Args:
-        body: Markdown; a first heading that repeats the title is left out.
-        find: the artifact that a name stands for; raises ``UnknownArtifactError``.
-        language: a tag such as ``en`` or ``de-AT``.
+        title: the title, as plain text.
+        body: Markdown; a first heading that repeats the title is dropped.
+        find: resolves a name to a snapshot, or raises ``UnknownArtifactError``.
+        language: a language tag such as ``en`` or ``de-AT``; ``LANGUAGE`` by default.
 
     Raises:
-        ReportError: the body is empty or too long, would run code, or shows what is no artifact.
-        UnknownArtifactError: names that ``find`` does not know, all of them in one message.
+        ReportError: the body is empty or too long, would run code, or shows other images.
+        UnknownArtifactError: ``find`` doesn't know some names; one message for all of them.
     """
     language = language or LANGUAGE
     if not _LANGUAGE.fullmatch(language):
@@ -143,7 +146,7 @@ def _pinned(mentions: list[str], find: Callable[[str], ArtifactRef]) -> dict[str
 
 
 def _cleaned(text: str) -> str:
-    """``text`` in UTF-8, with ends of lines as ``\\n`` and blanks for control characters."""
+    """Make ``text`` valid UTF-8, with ``\\n`` as line ends and spaces for control characters."""
     whole = text.encode("utf-8", "replace").decode()
     return whole.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
@@ -155,7 +158,7 @@ def _without_title(body: str, title: str) -> str:
 
 
 def _with_figures_apart(body: str) -> str:
-    """``body`` where a figure alone on a line is a paragraph of its own."""
+    """Return ``body`` with each figure alone on a line as a paragraph of its own."""
     lines = body.split("\n")
     for block in reader().parse(body):
         if block.type == "paragraph_open" and not block.level and block.map[1] - block.map[0] > 1:
@@ -182,7 +185,7 @@ def _refuse(text: str) -> None:
 
 
 def reader() -> Any:
-    """A new reader of reports: CommonMark with tables, and without HTML."""
+    """Create a Markdown parser for reports: CommonMark with tables, without HTML."""
     from markdown_it import MarkdownIt  # deferred: only reports need it
 
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -191,16 +194,16 @@ def reader() -> Any:
 
 
 def artifact_named(token: Any) -> str | None:
-    """The name of the artifact to which a link or image refers; ``None`` where it is to none."""
+    """Return the artifact name that a link or image refers to; ``None`` for other addresses."""
     address = unquote(str(token.attrGet("src") or token.attrGet("href") or ""))
     return address.removeprefix(SCHEME).strip() if address.startswith(SCHEME) else None
 
 
 def names_in(body: str) -> list[str]:
-    """The names of artifacts in the order in which they stand.
+    """Return the artifact names in ``body``, in order, with duplicates.
 
     Raises:
-        ReportError: one is empty, or what is shown is no artifact.
+        ReportError: a name is empty, or an image is neither an artifact nor an allowed address.
     """
     found: list[str] = []
     for block in reader().parse(body):
@@ -227,7 +230,7 @@ def names_in(body: str) -> list[str]:
 
 
 def compose(report: Report) -> bytes:
-    """``report`` as a ``.qmd`` file, from which Quarto runs nothing."""
+    """Format ``report`` as a ``.qmd`` file with execution disabled in Quarto."""
     title = json.dumps(_SPECIAL.sub(r"\\\1", report.title), ensure_ascii=False)
     pins = {name: reference(ref) for name, ref in report.pins.items()}
     return (
@@ -239,7 +242,7 @@ def compose(report: Report) -> bytes:
 
 
 def parse(data: bytes) -> Report:
-    """What ``compose`` was given. ``ReportError`` when ``data`` is no report of ours."""
+    """Parse a file written by ``compose``; ``ReportError`` if ``data`` isn't one."""
     found = _DOCUMENT.fullmatch(data.decode("utf-8", "replace"))
     try:
         if found is None:

@@ -1,7 +1,7 @@
-"""Snapshots and their logs below ``.ockham``, in the workspace or at an address that many share.
+"""Snapshots and their logs below ``.ockham``, in the workspace or at a shared address.
 
-Rule: a snapshot is in its place before the log names it, neither is ever changed
-afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
+Rule: a snapshot is stored before a log line refers to it, neither is ever changed afterwards, and a
+snapshot is returned only if its bytes still match the digest in its name.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ class SnapshotError(Exception):
 
 
 class UnknownArtifactError(LookupError):
-    """No artifact is called so, or several are. ``str()`` is one sentence with the near ones."""
+    """A name that matches no artifact or several. ``str()`` is one sentence with candidates."""
 
 
 class SourceFile(BaseModel):
-    """A source that the code read. Size in bytes and digest where it was a readable file.
+    """A source that the code read, with its size in bytes and its digest if it was readable.
 
-    A ``stale`` one had changed, or was gone, when what was made from it was published: its digest
-    is not known, and the size is that of when it was read.
+    A ``stale`` source had changed, or was gone, by the time its result was published: its digest
+    is unknown, and the size is from the time of reading.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,14 +64,15 @@ class SourceFile(BaseModel):
 
 
 class LogEntry(BaseModel):
-    """One line of an artifact's log: which snapshot, made when, by which code, from what.
+    """One line of an artifact's log: a snapshot with its time, code, inputs and sources.
 
-    ``notebook`` is the path of the notebook that published it and ``code_path`` that of the
-    snapshot of the producing code, both relative to the workspace. To run that code again,
-    ``folder`` is the folder that it runs in, relative to the workspace where it lies below it,
-    and ``environment`` the versions of Python and of the libraries that it ran with. ``embedded``
-    are the snapshots that a report shows, as ``reference`` spells them. ``provenance`` says where a
-    data object was fetched: by which tool, with what, when.
+    Attributes:
+        notebook: the path of the publishing notebook, relative to the workspace.
+        code_path: the path of the snapshot of the producing code, relative to the workspace.
+        folder: the working folder to run that code in, relative to the workspace if below it.
+        environment: the versions of Python and of the libraries that it ran with.
+        embedded: the snapshots that a report shows, formatted by ``reference``.
+        provenance: the tool, arguments and time of a fetched data object.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -96,12 +97,12 @@ class LogEntry(BaseModel):
 
     @property
     def ref(self) -> ArtifactRef:
-        """The snapshot that the line is about."""
+        """The snapshot that the line records."""
         return ArtifactRef(self.kind, self.logical_id, self.content_sha)
 
     @property
     def path(self) -> str:
-        """Where the snapshot lies, relative to the workspace, with forward slashes."""
+        """The path of the snapshot, relative to the workspace, with forward slashes."""
         return self.ref.workspace_file_path
 
     @property
@@ -121,17 +122,17 @@ class LogEntry(BaseModel):
 
     @property
     def name(self) -> str:
-        """What people call it: its title, else its live name, else its id."""
+        """The display name: the title, else the live name, else the id."""
         return self.title or self.live_name or self.logical_id
 
 
 def reference(ref: ArtifactRef) -> str:
-    """``ref`` as a text: ``kind/logical_id@content_sha``."""
+    """Format ``ref`` as ``kind/logical_id@content_sha``."""
     return f"{ref.kind}/{ref.logical_id}@{ref.content_sha}"
 
 
 def parse_reference(text: str) -> ArtifactRef:
-    """The snapshot that ``reference`` spells so. ``ValueError`` when it is none."""
+    """Parse a reference as formatted by ``reference``; ``ValueError`` if it isn't one."""
     kind, slash, rest = text.partition("/")
     logical_id, at, sha = rest.rpartition("@")
     if not (slash and at):
@@ -143,10 +144,10 @@ class ArtifactStore:
     """The artifacts of one workspace.
 
     Args:
-        root: the workspace, below which the notebooks lie.
-        witness: is told the path and the digest of each line that is appended to a log.
-        place: where everything lies, below ``.ockham``; by default where ``place_of`` says.
-            Nothing is created before something is published.
+        root: the workspace, the folder above the notebooks.
+        witness: called with the path and the digest of each line appended to a log.
+        place: the storage backend, by default ``place_of(root)``. Nothing is created before
+            something is published.
     """
 
     def __init__(
@@ -161,14 +162,17 @@ class ArtifactStore:
 
     @property
     def prefix(self) -> str:
-        """What stands before the path of a log where all of it is told of: nothing in the
+        """The prefix of log paths for the witness: the address of the backend, or nothing for the
         workspace's own folder."""
         own = str(self.root.resolve())
         return "" if self.place.address == own else f"{self.place.address}/"
 
     async def look(self, stop: CancellationRequest) -> str:
-        """Read anew what is published, where that takes a while: off the event loop, until
-        ``stop``, and for a few seconds at most. Gives what stood in the way."""
+        """Refresh the listing of a shared bucket; return the error as a sentence, or ``""``.
+
+        It runs off the event loop, until ``stop`` and for at most ``LOOK_S`` seconds. A local
+        folder needs no refresh.
+        """
         place = self.place
         if not isinstance(place, Bucket):
             return ""
@@ -178,7 +182,7 @@ class ArtifactStore:
                 await stop.race(asyncio.to_thread(place.look))
                 await stop.race(asyncio.to_thread(self.list))
         except Cancelled:
-            return ""  # the run says so
+            return ""  # the run itself reports the stop
         except (StorageError, TimeoutError) as exc:
             return str(exc) or f"Nothing came from {place.address} within {LOOK_S:.0f} s."
         return ""
@@ -193,22 +197,23 @@ class ArtifactStore:
     ) -> tuple[LogEntry, bool]:
         """Write the snapshot ``data`` and that of its code, then append ``entry`` to its log.
 
-        Content, title and description as in the newest line append nothing: that line is
-        returned. Equal content under a new title, or from sources that are not stale any more,
-        appends a line about the snapshot that is there.
+        If content, title and description equal those of the newest line, nothing is appended and
+        that line is returned. Equal content under a new title, or from sources that are no longer
+        stale, appends a line about the existing snapshot.
 
         Args:
-            entry: its ``content_sha`` is empty or that of ``data`` (else ``ValueError``); a
-                ``live_name``, if any, is claimed for ``entry.notebook``.
-            code: what made ``data``, a snapshot at the entry's ``code_path``.
-            gives_up: whether an owner that is not ``entry.notebook`` gives the name up.
+            entry: the new line; its ``content_sha`` is empty or that of ``data`` (else
+                ``ValueError``). Its ``live_name``, if any, is claimed for ``entry.notebook``.
+            data: the bytes of the snapshot.
+            code: the producing code, stored as a snapshot at the entry's ``code_path``.
+            gives_up: whether an owner other than ``entry.notebook`` gives up the name.
 
         Returns:
-            The line that now is the newest, and whether an earlier snapshot was reused.
+            The line that is now the newest, and whether an earlier snapshot was reused.
 
         Raises:
             LiveNameCollisionError: the live name belongs to another notebook.
-            StorageError: it could not be written; nothing was announced.
+            StorageError: it could not be written; nothing was recorded.
         """
         sha = snapshot_sha(entry.kind, data)
         if entry.content_sha not in ("", sha):
@@ -229,14 +234,14 @@ class ArtifactStore:
         log = log_path(entry.kind, entry.logical_id)
         made = self.place.create_all(files, log, {gate: _claimed(*claim)} if gate else {})
         if gate and gate not in made:
-            # Somebody else was first, and may have published the same.
+            # Another publisher was first, perhaps with the same content: start over.
             return self.publish(entry, data, code=code, gives_up=gives_up)
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)
         if newest is not None and not _is_news(entry, newest):
-            # Its writer may have been killed before the sync, or take it back after one that
-            # failed.
+            # The line's writer may have been killed before its sync, or may truncate it after a
+            # failed one.
             self.place.settle(log)
             if self.latest(entry.kind, entry.logical_id) != newest:
                 return self.publish(entry, data, code=code, gives_up=gives_up)
@@ -248,7 +253,7 @@ class ArtifactStore:
         return entry, reused
 
     def is_whole(self, ref: ArtifactRef) -> bool:
-        """Whether the snapshot is there, with the bytes that it had."""
+        """Return whether the snapshot exists and its bytes match its digest."""
         data = self.place.read(ref.workspace_file_path)
         return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
 
@@ -262,11 +267,11 @@ class ArtifactStore:
     ) -> None:
         """Claim ``(kind, live_name)`` for ``owner``; of concurrent callers exactly one wins.
 
-        Names that differ in case, width or composition only are one name. Each owner is a file
-        of its own, numbered from 1; the highest holds the name.
+        Names that differ only in case, width or Unicode composition are the same name. Each claim
+        is a file, numbered from 1; the highest number holds the name.
 
         Raises:
-            LiveNameCollisionError: it belongs to an owner that does not give it up.
+            LiveNameCollisionError: another owner holds it and doesn't give it up.
         """
         data = _claimed(kind, live_name, owner)
         for number in itertools.count(1):
@@ -277,13 +282,13 @@ class ArtifactStore:
                 continue
             held_by = self.holder(path)
             if held_by == owner:
-                self.place.settle(path)  # an earlier one of this name may have been killed
+                self.place.settle(path)  # its writer may have been killed before the sync
                 return
             if held_by is not None and not gives_up(held_by):
                 raise LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
-        """The bytes of ``ref``. ``SnapshotError`` when they are missing or not what they were."""
+        """Return the bytes of ``ref``; ``SnapshotError`` if they are missing or damaged."""
         data = self.place.read(ref.workspace_file_path)
         if data is None:
             raise SnapshotError(
@@ -298,19 +303,19 @@ class ArtifactStore:
         return data
 
     def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
-        """The log of an artifact, oldest first, without the lines that can't be read."""
+        """Return the log of an artifact, oldest first, without unreadable lines."""
         lines = lines_in(self.place.log(log_path(kind, logical_id)))
         return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
-        """The newest line of an artifact's log, or ``None`` when there is none."""
-        # From the end, since a log grows each time that the artifact is published.
+        """Return the newest readable line of an artifact's log, or ``None``."""
+        # Parse from the end: a log grows with each publication.
         newest_first = reversed(lines_in(self.place.log(log_path(kind, logical_id))))
         read = (_parsed(line, kind, logical_id) for line in newest_first)
         return next(filter(None, read), None)
 
     def list(self) -> tuple[LogEntry, ...]:
-        """The newest line of every artifact, in the order in which they were published."""
+        """Return the newest line of every artifact, in order of publication."""
         newest: list[LogEntry] = []
         for kind in sorted(SNAPSHOT_KINDS):
             for logical_id in self.ids(kind):
@@ -322,13 +327,13 @@ class ArtifactStore:
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
         """Find an artifact by name, at its newest snapshot.
 
-        Asked in this order: a path or a reference, which name one snapshot; the logical id; the
-        live name; the title; the variable; and the beginning of a logical id, from six characters
-        on. Live names and titles are compared without case. Where several answer, those that
-        ``notebook`` published win.
+        Tried in this order: a path or a reference, which identify one snapshot; the logical id; the
+        live name; the title; the variable; and a prefix of a logical id, of six characters or more.
+        Live names and titles are compared without case. Of several matches, those published by
+        ``notebook`` win.
 
         Raises:
-            UnknownArtifactError: there is none, or there are several.
+            UnknownArtifactError: nothing matches, or several artifacts do.
         """
         asked = words.strip()
         entries = self.list()
@@ -345,7 +350,7 @@ class ArtifactStore:
         raise UnknownArtifactError(_none(asked, entries))
 
     def object_at(self, path: str) -> str | None:
-        """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
+        """Return the logical id of the data object with a snapshot at ``path``, or ``None``."""
         for logical_id in self.ids("data_object"):
             with suppress(ValueError):  # a folder that somebody else put there
                 if any(e.path == path for e in self.history("data_object", logical_id)):
@@ -353,16 +358,16 @@ class ArtifactStore:
         return None
 
     def ids(self, kind: str) -> Sequence[str]:
-        """What lies where the artifacts of a kind do, by name."""
+        """Return the names in the folder of a kind: logical ids, and any foreign files."""
         return self.place.names(f"{ARTIFACT_FOLDER}/{kind}s")
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
-        """Whether anybody has ever taken ``(kind, live_name)``."""
+        """Return whether ``(kind, live_name)`` has ever been claimed."""
         return self.place.is_there(_claim_path(kind, live_name))
 
     def holder(self, path: str) -> str | None:
-        """Who holds a live name, by the file of a claim."""
-        # A claim that cannot be read holds nothing: the next number takes the name over.
+        """Return the owner recorded in a claim file, or ``None`` if it is unreadable."""
+        # An unreadable claim holds nothing: the next number takes over the name.
         try:
             owner = json.loads(self.place.read(path) or b"")["owner"]
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -370,7 +375,7 @@ class ArtifactStore:
         return owner if isinstance(owner, str) else None
 
     def lines(self) -> Mapping[str, frozenset[str]]:
-        """The digests of the lines of each log, by its path in the workspace."""
+        """Return the line digests of each log, by its prefixed path."""
         logs = (
             f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
             for kind in SNAPSHOT_KINDS
@@ -385,17 +390,17 @@ class ArtifactStore:
 
 
 def lines_in(log: bytes | None) -> Sequence[bytes]:
-    """The lines of a log, oldest first."""
+    """Split a log into its non-empty lines, oldest first."""
     return [line for line in (log or b"").split(b"\n") if line.strip()]
 
 
 def log_path(kind: str, logical_id: str) -> str:
-    """Where the log of an artifact lies. ``ValueError`` where there is no such artifact."""
+    """Return the path of an artifact's log; ``ValueError`` for an invalid kind or id."""
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
 
 
 def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
-    """Whether ``entry`` says anything that the ``newest`` line does not."""
+    """Return whether ``entry`` adds information to the ``newest`` line."""
     told = [(each.ref, each.title, each.description) for each in (entry, newest)]
     return told[0] != told[1] or (newest.is_stale and not entry.is_stale)
 
@@ -409,7 +414,7 @@ def _claimed(kind: str, live_name: str, owner: str) -> bytes:
 
 
 def _matches(words: str, entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
-    """The entries that ``words`` name in each of the ways, in the order of the ways."""
+    """Yield the entries that match ``words``, once per way of matching, strictest first."""
     folded = " ".join(words.split()).casefold()
     yield [e for e in entries if e.logical_id == words]
     yield [e for e in entries if e.live_name and _same_name(e, words)]
@@ -448,7 +453,7 @@ def _called(entry: LogEntry) -> str:
 
 
 def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | None:
-    """The snapshot that ``words`` name as a reference or as a path, if they do."""
+    """Resolve ``words`` as a reference or a path of a snapshot; ``None`` if it is neither."""
     path = words.replace("\\", "/").removeprefix("./")
     newest = next((entry.ref for entry in entries if entry.path == path), None)
     if newest is not None:
@@ -466,7 +471,7 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
 def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
     try:
         entry = LogEntry.model_validate_json(line)
-        # An id may also be one that no path can have.
+        # ``entry.ref`` raises for an id that can't be a path.
         return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
     except ValueError:  # pydantic's and the reference's alike
         return None

@@ -1,1 +1,1 @@
-"""What a run may use up and whom it may still call: budgets and circuit breakers."""
+"""Limits on runs: token and cost budgets, and circuit breakers for services."""

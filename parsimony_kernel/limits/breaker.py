@@ -1,14 +1,14 @@
-"""A circuit breaker: after failures in a row, a service is left alone for a while.
+"""A circuit breaker: after consecutive failures, calls to a service are refused for a while.
 
-Closed, open, half-open, as Nygard describes it in *Release It!*. Each call that is let through
-holds a permit with the epoch as a fencing token, every probe a new one, so that a late word of an
-older call changes nothing and exactly one probe is out at a time.
+Closed, open, half-open, as Nygard describes it in *Release It!*. Each admitted call holds a permit
+with the epoch as a fencing token, and each probe starts a new epoch, so that a late report of an
+older call changes nothing and exactly one probe is in flight at a time.
 
-The rules are pure and one for all places: this process, a journal, Redis. A store does no more
-than apply a rule in one step. Processes share no monotonic clock, so a shared store counts in wall
-time and mistrusts it: a moment that lies in the future, because a clock was set back, becomes now.
-A wait is therefore never longer than its full length, and a clock that jumps ahead costs one probe
-too early.
+The state transitions are pure rules, the same for every store: this process, a journal, Redis. A
+store only applies a rule atomically. Processes share no monotonic clock, so a shared store uses
+wall time and corrects it: a time in the future, after a clock was set back, becomes now. A wait is
+therefore never longer than its full length, and a clock that jumps ahead costs at most one early
+probe.
 """
 
 import logging
@@ -26,7 +26,7 @@ from parsimony_kernel.core.error_table import of_provider
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
-# As long as a run may take, and so longer than any call in it.
+# The longest a run may take, and so longer than any call in it.
 PROBE_LEASE_S = 300.0
 
 State = Literal["closed", "open", "half_open"]
@@ -39,13 +39,13 @@ Seconds = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class StoreError(Exception):
-    """The shared state cannot be read or written. ``str()`` is one sentence with the remedy."""
+    """The shared state can't be read or written. ``str()`` is one sentence with the remedy."""
 
 
 class Shared(BaseModel):
     """The state of one breaker; times are seconds on the store's clock.
 
-    ``failures`` counts those in a row; ``probe_at`` is when the probe left that is out.
+    ``failures`` counts consecutive failures; ``probe_at`` is the start of the probe in flight.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,13 +61,13 @@ Rule = Callable[[Shared, float], tuple[Shared, T]]
 
 
 class BreakerStore(Protocol):
-    """Keeps the state of breakers by name."""
+    """Stores the state of breakers by name."""
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        """Apply ``rule`` to the state of ``name`` and the time, in one step.
+        """Apply ``rule`` to the state of ``name`` and the current time, atomically.
 
-        Nobody sees the state in between. ``rule`` is pure and may be asked more than once; what it
-        answers last is returned. ``StoreError`` when nothing could be changed.
+        ``rule`` is pure and may be called more than once; its last answer is returned.
+        ``StoreError`` if the state can't be changed.
         """
         ...
 
@@ -78,7 +78,7 @@ def _anchored(shared: Shared, now: float) -> Shared:
 
 
 def parse(name: str, text: str | bytes | None) -> Shared:
-    """The state that ``text`` holds. One that cannot be read counts as none, and is warned of."""
+    """Parse a stored state; log a warning and return a fresh state if it is damaged."""
     if text is None:
         return Shared()
     try:
@@ -90,7 +90,7 @@ def parse(name: str, text: str | bytes | None) -> Shared:
 
 @dataclass(eq=False)
 class OwnStore:
-    """The state in this process alone, in monotonic time."""
+    """A ``BreakerStore`` in this process only, in monotonic time."""
 
     clock: Clock = SYSTEM_CLOCK
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -105,14 +105,14 @@ class OwnStore:
 
 @dataclass(eq=False)
 class SharedOrOwn:
-    """A shared store, and this process's own for as long as that one cannot be reached.
+    """A shared store with a fallback to this process's own while it is unreachable.
 
-    A guard that is out of order must not stop what it guards.
+    A broken guard must not stop the calls that it guards.
 
     Args:
-        shared: the store that is to serve.
-        clock: of the wait below, and of this process's own state.
-        retry_s: seconds before a store that was not reached is tried again, for one that may
+        shared: the store to use.
+        clock: the time of the back-off below, and of this process's own state.
+        retry_s: back-off in seconds before an unreachable store is tried again, for one that may
             cost a time-out each time.
     """
 
@@ -143,7 +143,7 @@ class SharedOrOwn:
 
 
 class CircuitOpenError(Exception):
-    """The call was not let through. ``retry_in_s`` is when the next one may be."""
+    """The call was refused. ``retry_in_s`` is the time in seconds until one may be admitted."""
 
     def __init__(self, retry_in_s: float) -> None:
         super().__init__(f"the circuit is open; a probe is let through in {retry_in_s:.0f} s")
@@ -151,9 +151,9 @@ class CircuitOpenError(Exception):
 
 
 def counts_as_failure(exc: Exception) -> bool:
-    """Whether ``exc`` speaks against the service.
+    """Return whether ``exc`` counts as a failure of the service.
 
-    It does unless the request or what sends it is to blame: 400, 401, a package that is missing.
+    It does, unless the request or its sender is at fault: 400, 401, a missing package.
     """
     row, _ = of_provider(exc)
     return row is None or row.cause_of_provider is PROVIDER_FAULT
@@ -161,22 +161,22 @@ def counts_as_failure(exc: Exception) -> bool:
 
 @dataclass(eq=False)
 class Permit:
-    """One call that was let through. The first of its three words counts."""
+    """One admitted call. Only its first report counts."""
 
     breaker: "CircuitBreaker"
     epoch: int
     _told: bool = False
 
     def succeeded(self) -> None:
-        """The service answered."""
+        """Report that the service answered."""
         self._tell("succeeded")
 
     def failed(self) -> None:
-        """The service failed in a way that counts: it, and not what it was asked, is at fault."""
+        """Report a failure of the service; see ``counts_as_failure``."""
         self._tell("failed")
 
     def released(self) -> None:
-        """Nothing was learned about the service: the call was cancelled, or refused as wrong."""
+        """Report no outcome: the call was cancelled, or rejected as invalid."""
         self._tell("released")
 
     def _tell(self, word: Word) -> None:
@@ -187,16 +187,19 @@ class Permit:
 
 @dataclass(eq=False)
 class CircuitBreaker:
-    """Guards one service.
+    """A circuit breaker for one service.
 
     Args:
-        failure_threshold: failures in a row that open it, at least 1.
-        reset_timeout: seconds until a probe is let through, more than 0.
-        probe_lease_s: seconds after which the place of a probe that says nothing is free again;
-            longer than a call may take, since only the place of a dead one is to be given away.
-        store, name: where the state is kept, and under which name; in this process by default.
+        failure_threshold: consecutive failures that open it, at least 1.
+        reset_timeout: seconds until a probe is admitted, more than 0.
+        probe_lease_s: seconds after which a silent probe is given up and another one admitted;
+            longer than a call may take, so that only a dead probe loses its lease.
+        store: the store of the state; this process by default.
+        name: the name of the state in the store.
+        clock: the time of the default store and of ``last_failure_time``.
 
-    ``ValueError`` when they are not.
+    Raises:
+        ValueError: a threshold or time-out is out of range.
     """
 
     CLOSED: ClassVar[State] = "closed"
@@ -210,7 +213,7 @@ class CircuitBreaker:
     store: BreakerStore | None = None
     name: str = ""
     clock: Clock = SYSTEM_CLOCK
-    # Monotonic seconds at which this object was told of a failure; 0.0 before that.
+    # Monotonic time of the last failure reported to this object; 0.0 before the first.
     last_failure_time: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -223,27 +226,27 @@ class CircuitBreaker:
 
     @property
     def state(self) -> State:
-        """``half_open`` from the moment on that a probe would be let through."""
+        """The current state; ``half_open`` as soon as a probe would be admitted."""
         return self._store.change(self.name, self.look)[0]
 
     @property
     def failure_count(self) -> int:
-        """Failures in a row."""
+        """The number of consecutive failures."""
         return self._store.change(self.name, self.look)[1]
 
     def admit(self) -> Permit:
-        """Let a call through. ``CircuitOpenError`` when it must not be made."""
+        """Admit a call and return its permit; ``CircuitOpenError`` if it must not be made."""
         epoch, wait_s = self._store.change(self.name, self.admission)
         if epoch is None:
             raise CircuitOpenError(wait_s)
         return Permit(self, epoch)
 
     async def call(self, func: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
-        """``await func(*args, **kwargs)`` under a permit.
+        """Await ``func(*args, **kwargs)`` under a permit and return its result.
 
-        ``CircuitOpenError`` when it must not be called. What ``func`` raises passes on as it is;
-        a call that is cancelled, or that failed by its own fault, says nothing about the service
-        and frees the place of a probe.
+        ``CircuitOpenError`` if the call is refused. Exceptions of ``func`` pass through unchanged.
+        A call that is cancelled, or fails by its own fault, reports no outcome and frees the place
+        of the probe.
         """
         permit = self.admit()
         try:
@@ -266,8 +269,11 @@ class CircuitBreaker:
     # -- the rules, which are pure
 
     def admission(self, shared: Shared, now: float) -> tuple[Shared, tuple[int | None, float]]:
-        """The rule for a call that wants through: the epoch of its permit, ``None`` when it must
-        wait, and for how many seconds. A probe's place is free again after its lease."""
+        """The rule that admits or refuses a call.
+
+        It answers with the epoch of the permit, or ``None`` if the call must wait, and the wait in
+        seconds. A probe whose lease has expired no longer blocks the next one.
+        """
         shared = _anchored(shared, now)
         wait = self._wait_s(shared, now)
         if wait > 0:
@@ -278,7 +284,7 @@ class CircuitBreaker:
         return shared, (shared.epoch, 0.0)
 
     def hear(self, word: Word, epoch: int, shared: Shared, now: float) -> tuple[Shared, None]:
-        """The rule for what a call that was let through in ``epoch`` has to say."""
+        """The rule that applies the report of a call admitted in ``epoch``."""
         if epoch != shared.epoch:
             return shared, None
         if word == "released":
@@ -291,8 +297,10 @@ class CircuitBreaker:
         return Shared(state="open", failures=failures, epoch=shared.epoch + 1, opened_at=now), None
 
     def look(self, shared: Shared, now: float) -> tuple[Shared, tuple[State, int]]:
-        """The rule that only looks, at the state and the failures in a row: ``half_open`` from the
-        moment on that a probe would be let through."""
+        """The rule that reads the state and the consecutive failures without a transition.
+
+        The state is ``half_open`` as soon as a probe would be admitted.
+        """
         shared = _anchored(shared, now)
         is_due = shared.state == "open" and self._wait_s(shared, now) == 0.0
         return shared, ("half_open" if is_due else shared.state, shared.failures)
@@ -308,7 +316,7 @@ class CircuitBreaker:
 
 @dataclass(eq=False)
 class Breakers:
-    """One breaker a name, made on first need. ``store`` is where their state is kept."""
+    """The breakers of a process by service name, created on first use, over one ``store``."""
 
     clock: Clock = SYSTEM_CLOCK
     store: BreakerStore | None = None
@@ -318,7 +326,8 @@ class Breakers:
         self.store = self.store or OwnStore(self.clock)
 
     def of(self, name: str, *, probe_lease_s: float = PROBE_LEASE_S) -> CircuitBreaker:
-        """The breaker of the service ``name``, whose calls take less than ``probe_lease_s``."""
+        """Return the breaker of the service ``name``; its calls take less than ``probe_lease_s``
+        seconds."""
         terms = name, probe_lease_s
         if terms not in self._by_terms:
             self._by_terms[terms] = CircuitBreaker(

@@ -1,7 +1,7 @@
-"""What a run may spend, reckoned before it is spent.
+"""Token and cost budgets of a run, checked before each model request.
 
-A demand is what was counted, what the next request would add at most, and the limit; over means
-strictly more. A limit is a question to the person: they allow as much again, or the run ends there.
+A demand compares the usage so far plus a reservation for the next request with the limit; over
+means strictly more. At a limit the user is asked: they allow as much again, or the run ends there.
 """
 
 import asyncio
@@ -20,26 +20,26 @@ from parsimony_kernel.core.state import RunState
 
 Guard = Literal["tokens", "cost"]
 
-# From here on a run stops exploring and comes to its end.
+# The soft limit, as a share of the limit: beyond it a run stops exploring and wraps up.
 SOFT_SHARE = 0.8
 
-# English prose and code hold about four bytes a token; other scripts hold more bytes and as many
-# tokens, so bytes err on the safe side.
+# English prose and code have about four bytes per token. Other scripts have more bytes for as many
+# tokens, so counting bytes overestimates, which is safe.
 BYTES_PER_TOKEN = 4
 
-# What an answer may take that nobody has limited: a long step of code and the words around it.
+# Tokens reserved for an answer without a limit of its own: a long step of code with its text.
 ANSWER_TOKENS = 1_000
-# A shorter answer holds no step, so no shorter one is asked for.
+# The smallest answer limit to request: no step fits in a shorter answer.
 LEAST_ANSWER_TOKENS = 256
 
-# No request is near these: a larger number is a fault of whoever counted.
+# Plausibility limits: a larger number is a counting error.
 MOST_TOKENS = 10_000_000
 MOST_USD = 1_000_000.0
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What one guard is asked for: US dollars for ``cost``, else tokens."""
+    """Usage, reservation and limit of one guard: US dollars for ``cost``, else tokens."""
 
     guard: Guard
     used: float
@@ -48,23 +48,23 @@ class Demand:
 
     @property
     def is_over(self) -> bool:
-        """Whether the request must not be made."""
+        """Whether the limit is exceeded, so that the request must not be made."""
         return self.used + self.reserved > self.limit
 
     @property
     def is_near(self) -> bool:
-        """Whether the soft limit is passed."""
+        """Whether the soft limit is exceeded."""
         return self.used + self.reserved > SOFT_SHARE * self.limit
 
     def in_words(self) -> str:
-        """One clause for people, such as ``812 of 1,000 tokens``."""
+        """Format usage and limit for people, such as ``812 of 1,000 tokens``."""
         if self.guard == "cost":
             return f"${self.used:.4f} of {dollars(self.limit)}"
         return f"{self.used:,.0f} of {self.limit:,.0f} tokens"
 
 
 def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> int:
-    """About how many tokens a request holds, by its size."""
+    """Estimate the tokens of a request by its size."""
     shown = sum(tokens_of(each) for message in messages for each in pictures_in(message))
     size = sum(
         _size(_in_words(message.get("content")))
@@ -76,14 +76,14 @@ def tokens_in(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str
 
 
 def _in_words(content: Any) -> Any:
-    """``content`` without its pictures, which are counted by their pixels."""
+    """Return ``content`` without its pictures, which are counted by their pixels."""
     if not isinstance(content, list):
         return content
     return [part for part in content if not (isinstance(part, Mapping) and "image_url" in part)]
 
 
 def tokens_said(message: Message) -> int:
-    """About how many tokens an answer holds, by its size; its reasoning counts."""
+    """Estimate the tokens of an answer by its size, including its reasoning."""
     size = _size(message.content) + _size(message.reasoning_content)
     for call in message.tool_calls:
         size += _size(call.function.name) + _size(call.function.arguments)
@@ -91,12 +91,12 @@ def tokens_said(message: Message) -> int:
 
 
 def usage_by_size(request: ModelRequest, message: Message) -> Usage:
-    """What a request and its answer used, where nobody has counted it."""
+    """Estimate the usage of a request and its answer by size, if the model didn't count it."""
     return Usage(tokens_in(request.messages, request.tools), tokens_said(message))
 
 
 def counted(usage: Any) -> Usage | None:
-    """The tokens that ``usage`` tells, where they can be true and are not both zero."""
+    """Return the tokens reported in ``usage``; ``None`` if implausible or both zero."""
     prompt = _within(getattr(usage, "prompt_tokens", None), MOST_TOKENS)
     completion = _within(getattr(usage, "completion_tokens", None), MOST_TOKENS)
     if prompt is None or completion is None:
@@ -112,14 +112,14 @@ def counted(usage: Any) -> Usage | None:
 
 
 def dollars(amount: float) -> str:
-    """An amount of US dollars in words: to the cent, and as far as it takes where it is less."""
+    """Format US dollars to the cent; amounts below one dollar with up to six decimals."""
     cents = f"{amount:,.2f}"
     exact = f"{amount:,.6f}".rstrip("0")
     return f"${cents if len(exact) <= len(cents) or amount >= 1 else exact}"
 
 
 def usd(value: Any) -> float | None:
-    """``value`` as US dollars; ``None`` when it is no price."""
+    """Return ``value`` as US dollars; ``None`` if it isn't a plausible price."""
     return _within(value, MOST_USD)
 
 
@@ -137,20 +137,23 @@ def _size(value: Any) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """The tokens and the US dollars that a run may still use. What a model does not count is
-    charged by its size and price, or a budget would never be used up."""
+    """The token and cost budget of a run.
+
+    Usage that a model doesn't report is estimated from sizes and prices; otherwise a budget would
+    never run out.
+    """
 
     state: RunState
     guardrails: AgentGuardrails
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit of tokens or cost."""
+        """Whether tokens or cost are limited."""
         return bool(self._limits)
 
     @property
     def _limits(self) -> list[Demand]:
-        """Each limit with what of it is used, and nothing reserved yet."""
+        """The demand of each configured limit: the usage so far, without a reservation."""
         state, limits = self.state, self.guardrails
         tokens = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
         cost = state.cumulative_cost_usd
@@ -163,16 +166,17 @@ class Budget:
     async def reckon(
         self, model: ChatModel, request: ModelRequest
     ) -> tuple[ModelRequest, Failure | Demand | None]:
-        """Reckon the request that is about to be made, with an answer of the usual length.
+        """Check the next request, with an answer of the usual length, against the limits.
 
-        Gives it with the longest answer that there is room for, and the failure that forbids it,
-        the demand that has passed the soft limit, or ``None``.
+        Returns:
+            The request, capped to the longest answer within the limits unless it is forbidden, and
+            either the failure that forbids it, the demand beyond the soft limit, or ``None``.
         """
         prompt, limits = tokens_in(request.messages, request.tools), self._limits
         longest: Any = getattr(model, "max_answer_tokens", None)
         is_short = isinstance(longest, int) and 0 < longest < ANSWER_TOKENS
         usual = longest if is_short else ANSWER_TOKENS
-        # What the prompt alone takes, and what it takes with its answer.
+        # By guard: the demand of the prompt alone, and of the prompt with its answer.
         takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
         if costs := [each.limit for each in limits if each.guard == "cost"]:
             try:
@@ -197,10 +201,10 @@ class Budget:
     async def bill(
         self, reply: Completion | Failure, request: ModelRequest, model: ChatModel
     ) -> Completion | None:
-        """``reply`` with the tokens and the cost that its model left out.
+        """Return ``reply`` with the tokens and cost that its model didn't report, estimated.
 
-        Of an answer that broke off, what was heard of it, as a completion without choices; ``None``
-        where none had begun: then the provider asks for nothing.
+        An answer that broke off is billed for the tokens received, as a completion without choices;
+        ``None`` if no answer had begun: then the provider charges nothing.
         """
         if isinstance(reply, Failure):
             tokens = reply.metadata.get("answer_tokens")
@@ -213,16 +217,16 @@ class Budget:
         if reply.cost_usd is not None or all(each.guard != "cost" for each in self._limits):
             return reply
         usage = reply.usage
-        with suppress(FailureRaised):  # the next request tells
+        with suppress(FailureRaised):  # the next request reports it
             cost = await _price(model, request, usage.prompt_tokens, usage.completion_tokens)
             reply = replace(reply, cost_usd=cost)
         return reply
 
 
 async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: int) -> float | None:
-    """US dollars; ``None`` when the model has no price to tell in time.
+    """Ask the model for a price in US dollars; ``None`` if it gives none in time.
 
-    ``FailureRaised`` passes: it says why the model cannot be used at all.
+    ``FailureRaised`` passes through: it tells why the model can't be used at all.
     """
     estimate = getattr(model, "estimate_cost_usd", None)
     if estimate is None:
@@ -237,12 +241,12 @@ async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: i
 
 
 def _over(demand: Demand) -> Failure:
-    """What asks for more than there is."""
+    """Return the failure for an exceeded limit: a question, or a handoff if asking can't help."""
     is_cost = demand.guard == "cost"
     needed = f"${demand.reserved:.4f}" if is_cost else f"{demand.reserved:,.0f} tokens"
     said = f"{demand.in_words()} are used and the next request may need {needed}"
     known = asdict(demand)
-    if demand.reserved > demand.limit:  # as much again would not do either: that is no question
+    if demand.reserved > demand.limit:  # as much again wouldn't suffice either: don't ask
         remedy = f"Allow more than {needed} for this turn."
         return causes.LIMIT_UNKEEPABLE.failure(said, action=Action.handoff, remedy=remedy, **known)
     noun = "cost" if is_cost else "token"

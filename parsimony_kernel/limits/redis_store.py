@@ -1,7 +1,7 @@
-"""The state of breakers in Redis, for processes on several hosts, and where a notebook keeps it.
+"""Breaker state in Redis, for processes on several hosts, and the choice of a notebook's store.
 
-Time is the server's, so that no two hosts disagree about it. A change is made under ``WATCH``:
-of two that collide one is made and the other looks again. Keys go by themselves.
+Time is the server's, so that hosts agree on it. A change is an optimistic transaction under
+``WATCH``: of two that collide one is committed and the other retried. Keys expire.
 """
 
 import logging
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 REDIS_URL = "PARSIMONY_REDIS_URL"
 PREFIX = "parsimony:breaker:"
-# A state that nobody has touched for so long is forgotten. Longer than any wait or lease.
+# Expiry of an unchanged state, in seconds. Longer than any wait or lease.
 KEEP_S = 86_400.0
-# What a run may lose to a server that hangs, before its own state serves.
+# Seconds to wait for a hanging server before falling back to this process's own state.
 TIMEOUT_S = 0.25
-# Every try of a server that is out of reach may cost a time-out.
+# Back-off for an unreachable server in seconds: each attempt may cost a time-out.
 RETRY_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class RedisBreakers:
-    """A ``BreakerStore`` over a Redis server.
+    """A ``BreakerStore`` on a Redis server.
 
     Args:
-        client: of ``redis``, with short time-outs; see ``connect``.
-        clock: its wall time is taken instead of the server's.
+        client: a ``redis`` client with short time-outs; see ``connect``.
+        clock: a clock whose wall time replaces the server's.
     """
 
     client: "Redis"
@@ -68,7 +68,7 @@ class RedisBreakers:
             return answer
 
         try:
-            transaction: Any = self.client.transaction  # typed as if nothing came back
+            transaction: Any = self.client.transaction  # redis declares no return value
             answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
             raise StoreError(
@@ -85,14 +85,14 @@ class RedisBreakers:
 
 
 def connect(url: str) -> RedisBreakers:
-    """Prepare a store on a Redis server; nothing is asked of the server yet.
+    """Create a store on a Redis server without contacting the server yet.
 
     Args:
-        url: such as ``redis://host:6379/0``.
+        url: an address such as ``redis://host:6379/0``.
 
     Raises:
-        StoreError: ``url`` is no address of a server, or sets what a connection does not take, or
-            the package ``redis`` is missing.
+        StoreError: ``url`` isn't a server address or sets unknown connection options, or the
+            package ``redis`` is missing.
     """
     try:
         from redis import Redis
@@ -122,12 +122,12 @@ def connect(url: str) -> RedisBreakers:
 def breakers_for(
     environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
 ) -> Breakers:
-    """The breakers of a workspace. Never fails: what cannot be used is warned of once.
+    """Create the breakers of a workspace; an unusable Redis address is only logged.
 
     Args:
-        environ: where ``PARSIMONY_REDIS_URL`` names a Redis server that hosts share.
-        journal_store: keeps the state without one.
-        clock: of this process's own state, which serves while the shared one cannot be had.
+        environ: may name a shared Redis server in ``PARSIMONY_REDIS_URL``.
+        journal_store: the store without a Redis server.
+        clock: the time of this process's own state, the fallback for an unreachable store.
     """
     store = SharedOrOwn(journal_store, clock)
     if url := environ.get(REDIS_URL, "").strip():

@@ -1,1 +1,1 @@
-"""What runs came to, counted from their events: figures, alerts, Prometheus and OpenTelemetry."""
+"""Metrics of runs, computed from their events: figures, alerts, Prometheus and OpenTelemetry."""

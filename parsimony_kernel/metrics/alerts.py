@@ -1,7 +1,6 @@
-"""When figures call for a person.
+"""Alert rules on the figures of runs.
 
-The thresholds are values to start from: give ``fired`` rules of your own once you know what is
-usual.
+The thresholds are starting values: pass rules of your own to ``fired`` once you know what is usual.
 """
 
 import math
@@ -15,9 +14,14 @@ from parsimony_kernel.metrics.figures import Figures
 
 @dataclass(frozen=True)
 class Alert:
-    """Fires when the figure ``measured`` (an attribute of ``Figures``) exceeds ``threshold``.
+    """A rule that fires when a figure exceeds a threshold, or an alert that has fired.
 
-    ``meaning`` is one sentence on what to look at, ``value`` what was found where it fired.
+    Attributes:
+        name: the name of the rule.
+        measured: the attribute of ``Figures`` to compare.
+        threshold: the value that must be exceeded.
+        meaning: one sentence on what to look at.
+        value: the measured value of a fired alert; NaN in a rule.
     """
 
     name: str
@@ -34,9 +38,9 @@ RULES = tuple(Alert(name, **row) for name, row in _TABLE.items())
 def fired(
     figures: Figures, rules: Sequence[Alert] = RULES, *, recovery_baseline: float | None = None
 ) -> tuple[Alert, ...]:
-    """The alerts that ``figures`` call for, in the order of the rules.
+    """Return the alerts that fire for ``figures``, in the order of the rules.
 
-    With ``recovery_baseline``, a recovery rate below it is one more. What can't be measured doesn't
+    With ``recovery_baseline``, a recovery rate below it fires too. Figures that are ``None`` don't
     fire.
     """
     measured = [(rule, getattr(figures, rule.measured)) for rule in rules]
@@ -53,7 +57,7 @@ def fired(
 
 
 def to_text(alerts: Sequence[Alert]) -> str:
-    """One line an alert."""
+    """Render alerts as text, one line each."""
     return "\n".join(
         f"{alert.name}: {alert.value:.3g} (threshold {alert.threshold:g}). {alert.meaning}"
         for alert in alerts

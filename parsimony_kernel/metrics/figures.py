@@ -1,8 +1,8 @@
-"""How runs went, counted from their events.
+"""Figures of runs, computed from their events.
 
-The one place that says what counts as what. The unit is an execution: from a person's request or
-answer up to a terminal event or the next ``RunStarted``. A run that asks in between and goes on is
-two executions.
+This module alone defines what each figure counts. The unit is an execution: from a person's request
+or answer to a terminal event or the next ``RunStarted``. A run that asks a question and continues
+after the answer is two executions.
 """
 
 from collections import Counter
@@ -15,31 +15,31 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 
 Outcome = Literal["completed", "asked", "handed_off", "stopped", "cancelled"]
-# A safe answer, or a clean way to a person.
+# Outcomes that count as safe: an answer, or a clean handoff to a person.
 SAFE: frozenset[Outcome] = frozenset({"completed", "asked", "handed_off"})
 
-# The only fallback strategy of a run: another model takes over.
+# The only fallback strategy of a run: switching to another model.
 FALLBACK_MODEL = "fallback_model"
 REFUSAL = "refusal"
 
 
 @dataclass
 class Execution:
-    """What one execution came to so far.
+    """The counts of one execution so far.
 
     Attributes:
-        steps: tool calls begun.
-        tokens: prompt and answer together, by model.
-        cached: prompt tokens by model and by ``read`` or ``written``.
-        token_budget: the most tokens allowed, ``None`` for no limit.
-        budget_share: the share of it that is used.
-        loops: how often repetition was detected.
+        steps: started tool calls.
+        tokens: prompt and answer tokens together, by model.
+        cached: cached prompt tokens by model and ``read`` or ``written``.
+        token_budget: the token limit, ``None`` without one.
+        budget_share: the used share of it, ``None`` while unknown.
+        loops: the number of detected loops.
         interventions: responses to failures: ``refusal``, ``retry``, ``narrow_scope``,
             ``fallback_model``, ``ask_user``, ``handoff`` or ``stop``.
-        validated: actions the gate judged.
-        rejections: those it refused, by the refusal's wire name.
+        validated: actions judged by the gate.
+        rejections: actions refused by the gate, by the refusal's wire name.
         open_breakers: models skipped because their breaker was open.
-        outcome: ``None`` while there is no terminal event.
+        outcome: ``None`` before a terminal event.
         is_answer: whether it began with a person's answer.
     """
 
@@ -58,11 +58,11 @@ class Execution:
 
     @property
     def is_safe(self) -> bool:
-        """Whether it ended in a safe answer or a clean way to a person."""
+        """Whether it ended in a safe answer or a clean handoff to a person."""
         return self.outcome in SAFE
 
     def add(self, event: ev.AgentEvent) -> None:
-        """Count ``event``, the next of this execution."""
+        """Count the next event of this execution."""
         match event:
             case ev.RunStarted():
                 self.token_budget = event.max_tokens
@@ -83,7 +83,7 @@ class Execution:
                 self.outcome = "asked"
                 kind = event.originating_failure_kind
                 self.loops += kind is FailureKind.loop_detected
-                # Without either, it is the model's own question.
+                # Without a failure or a guard, it is the model's own question.
                 if kind is not None or event.suspension_record.originating_guard:
                     self.interventions["ask_user"] += 1
             case ev.Handoff():
@@ -91,7 +91,7 @@ class Execution:
                 self._fail(event.failure, "handoff" if event.failure else None)
             case ev.PartialRunSummary():
                 self.outcome = "stopped"
-                # Where nothing ran, a person's answer was that the run should end.
+                # An answer after which nothing ran: the person chose to end the run.
                 if not self.is_answer or self.steps or self.tokens:
                     self.interventions["stop"] += 1
             case ev.RunCancelled():
@@ -117,7 +117,7 @@ class Execution:
             self._use(self.tokens.total() / self.token_budget)
 
     def _use(self, share: float) -> None:
-        # A warning also counts what earlier executions of the run have used.
+        # A budget warning includes the usage of earlier executions of the run.
         self.budget_share = max(share, self.budget_share or 0.0)
 
     def _fail(self, failure: Failure | None, response: str | None) -> None:
@@ -130,7 +130,7 @@ class Execution:
 
 
 def executions(events: Iterable[ev.AgentEvent]) -> tuple[Execution, ...]:
-    """The executions of one run, in order. An undo or a hidden turn is none."""
+    """Split the events of one run into executions, in order; undo and forget events are skipped."""
     found: list[Execution] = []
     for event in events:
         if isinstance(event, ev.TurnTakenBack | ev.TurnForgotten):
@@ -143,13 +143,13 @@ def executions(events: Iterable[ev.AgentEvent]) -> tuple[Execution, ...]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What executions add up to. Rates are shares of 1, ``None`` where nothing counts.
+    """Totals over executions. Rates are between 0 and 1, or ``None`` without any cases.
 
     Attributes:
-        loop_rate, fallback_rate: shares of the executions that had one.
-        recovery_rate: of the executions that needed an intervention, those that ended safely.
-        rejection_rate: of the actions the gate judged, those it refused.
-        p99_steps, p99_tokens, p99_budget_share: not exceeded by 99 of 100 executions.
+        loop_rate, fallback_rate: the share of executions with a loop or a fallback.
+        recovery_rate: the share of executions with an intervention that ended safely.
+        rejection_rate: the share of judged actions that the gate refused.
+        p99_steps, p99_tokens, p99_budget_share: the 99th percentile over executions.
     """
 
     executions: int = 0
@@ -190,12 +190,12 @@ class Figures:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """``part`` of ``whole``; ``None`` of nothing."""
+    """Return ``part / whole``, or ``None`` if ``whole`` is 0."""
     return part / whole if whole else None
 
 
 def total_of(each: Sequence[Execution]) -> Figures:
-    """The figures of executions, of whatever runs. One without an outcome counts as well."""
+    """Sum up executions of any runs to figures; unfinished ones count too."""
     intervened = [one for one in each if one.interventions]
     return Figures(
         executions=len(each),
@@ -226,20 +226,20 @@ def _sum(counts: Iterable[Counter[str]]) -> dict[str, int]:
 
 
 def _p99(values: Sequence[Any]) -> Any:
-    """The smallest value that 99 of 100 do not exceed (nearest rank)."""
+    """Return the 99th percentile by nearest rank, or ``None`` without values."""
     if not values:
         return None
     return sorted(values)[-(-len(values) * 99 // 100) - 1]
 
 
 def to_json(figures: Figures) -> dict[str, Any]:
-    """Plain data, including the rates."""
+    """Return the figures, including the rates, as JSON-compatible data."""
     rates = ("loop_rate", "fallback_rate", "recovery_rate", "rejection_rate")
     return asdict(figures) | {name: getattr(figures, name) for name in rates}
 
 
 def to_text(figures: Figures) -> str:
-    """A table for people, one figure a line."""
+    """Render the figures as a text table, one per line."""
     rows = {
         "Executions": _parts(figures.outcomes),
         "Steps": f"{figures.steps:,} (p99 {_number(figures.p99_steps)})",

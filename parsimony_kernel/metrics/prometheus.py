@@ -1,7 +1,7 @@
-"""The metrics of agents for Prometheus (document 003).
+"""Agent metrics for Prometheus (document 003).
 
-Each ``AgentMetrics`` has a registry of its own, so that a process can have several; no port is
-opened, the text is given on request.
+Each ``AgentMetrics`` has its own registry by default, so that a process can have several. No port
+is opened: ``exposition`` returns the text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,10 @@ TOKEN_BUCKETS = (
 
 
 class AgentMetrics:
-    """Counters and histograms of agent runs, used by hand with their labels or by ``count``.
+    """Counters and histograms of agent runs, updated by ``count`` or directly with their labels.
 
-    ``registry`` is where they are registered, a new one unless given.
+    Args:
+        registry: where they are registered; a new registry by default.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -55,7 +56,7 @@ class AgentMetrics:
         )
 
     def count(self, execution: Execution, *, agent: str = "agent") -> None:
-        """Add ``execution``; the distributions take only one that has ended."""
+        """Count an execution; the histograms include it only if it has ended."""
         self.loop_detected.labels(agent).inc(execution.loops)
         self.validated_outputs.labels(agent).inc(execution.validated)
         if fallbacks := execution.interventions[FALLBACK_MODEL]:
@@ -75,27 +76,27 @@ class AgentMetrics:
 
     @property
     def recovery_rate(self) -> float | None:
-        """The share of interventions whose execution ended safely; ``None`` of none."""
+        """The share of interventions whose execution ended safely; ``None`` without any."""
         return ratio(_total(self.safe_recoveries), _total(self.interventions_triggered))
 
     @property
     def validation_rejection_rate(self) -> float | None:
-        """The share of judged actions that were refused; ``None`` when nothing was judged."""
+        """The share of judged actions that were refused; ``None`` if none was judged."""
         return ratio(_total(self.validation_failures), _total(self.validated_outputs))
 
     def exposition(self) -> str:
-        """All metrics in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry).decode("utf-8")
 
 
 def _total(counter: Counter) -> float:
-    """The sum over all labels."""
+    """Sum a counter over all labels."""
     samples = [sample for metric in counter.collect() for sample in metric.samples]
     return sum(sample.value for sample in samples if sample.name.endswith("_total"))
 
 
 def of_runs(runs: Iterable[Iterable[AgentEvent]], *, agent: str = "agent") -> AgentMetrics:
-    """The metrics of runs, each given as its events."""
+    """Compute the metrics of runs, each given as its events."""
     metrics = AgentMetrics()
     for run in runs:
         for execution in executions(run):

@@ -1,11 +1,11 @@
-"""Runs as OpenTelemetry traces, in the names of its conventions for generative AI.
+"""OpenTelemetry traces of runs, following its semantic conventions for generative AI.
 
-One ``invoke_agent`` span for each execution, and below it a ``chat`` span for each answer of the
-model and an ``execute_tool`` span for each tool call. Names, counts, durations and kinds of failure
-leave the machine; requests, prompts, arguments and results don't.
+Each execution is an ``invoke_agent`` span with a ``chat`` child span per model answer and an
+``execute_tool`` child span per tool call. Names, counts, durations and kinds of failure are
+exported; requests, prompts, arguments and results aren't.
 
-A turn is traced where this process has a tracer provider; otherwise nothing is imported. Tracing
-never breaks or delays a turn.
+A turn is traced if this process has a tracer provider; otherwise nothing is imported. Tracing never
+breaks a turn, and delays its end by at most ``WAIT_S``.
 """
 
 import logging
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 AGENT = "parsimony-agent"
-# How long the end of a turn waits for an exporter that works in the caller's thread.
+# Seconds that the end of a turn waits for a synchronous exporter.
 WAIT_S = 0.2
 
-# LiteLLM's names of providers where the conventions use another one.
+# LiteLLM's provider names that differ from those of the conventions.
 _PROVIDERS = {
     "azure": "azure.ai.openai", "azure_ai": "azure.ai.inference", "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini", "vertex_ai": "gcp.vertex_ai", "watsonx": "ibm.watsonx.ai",
@@ -42,11 +42,12 @@ _log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Traces the executions of one run, one after the other.
+    """Traces the executions of one run.
 
     Args:
-        tracer: where spans go when an execution has ended.
-        provider_of: the provider of a model, by LiteLLM's name.
+        tracer: receives the spans of an execution when it has ended.
+        clock: the time of events.
+        provider_of: maps a model to its provider, by LiteLLM's name.
     """
 
     def __init__(self, tracer: "Tracer", clock: Clock, provider_of: ProviderOf) -> None:
@@ -56,7 +57,7 @@ class Observer:
         self._timed: list[tuple[int, ev.AgentEvent]] = []
 
     def observe(self, event: ev.AgentEvent) -> None:
-        """Take ``event`` as it happens; a terminal one hands the trace over. Raises nothing."""
+        """Record an event as it happens; a terminal event exports the trace. Raises nothing."""
         if isinstance(event, ev.TextDelta | ev.ReasoningDelta):
             return
         if isinstance(event, ev.RunStarted):
@@ -65,7 +66,7 @@ class Observer:
         if not ev.is_terminal(event):
             return
         timed, self._timed = self._timed, []
-        # An exporter may hang: what it is given then is lost, and the turn goes on.
+        # An exporter may hang: then the trace is lost and the turn goes on.
         work = threading.Thread(target=copy_context().run, args=(self._export, timed), daemon=True)
         work.start()
         work.join(WAIT_S)
@@ -84,14 +85,14 @@ class Observer:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
         }
-        if isinstance(first, ev.RunStarted):  # a sampler sees what a span begins with
+        if isinstance(first, ev.RunStarted):  # samplers only see the initial attributes
             attributes |= self._model(first.model) | {"gen_ai.conversation.id": first.run_id}
         root = self._tracer.start_span(
             f"invoke_agent {AGENT}", attributes=attributes, start_time=start
         )
         with trace.use_span(root):
             for at, event in timed:
-                # The clock may have been set back in between.
+                # ``max``: the clock may have been set back in between.
                 self._write_part(event, start, max(start, at))
         answers = [event for _, event in timed if isinstance(event, ev.LLMCallCompleted)]
         outcome = executions(event for _, event in timed)[-1].outcome or "open"
@@ -134,7 +135,7 @@ class Observer:
         _end(span, at, error)
 
     def _model(self, name: str) -> Attributes:
-        # A model without a provider, such as the built-in one, is its own.
+        # A model without a provider, such as the built-in one, is its own provider.
         provider = self._provider_of(name) or name
         return {
             "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
@@ -168,9 +169,11 @@ def _answer(event: ev.LLMCallCompleted) -> Attributes:
 
 
 def observer(clock: Clock, provider_of: ProviderOf) -> Observer | None:
-    """The observer of one turn; ``None`` where this process has no tracer provider, which may be
-    set at any time."""
-    # Nobody can have set one without importing the API.
+    """Return an observer for one turn, or ``None`` without a tracer provider in this process.
+
+    A provider may be set at any time, so this is checked for each turn.
+    """
+    # A provider can't be set without importing the API.
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace
@@ -190,5 +193,5 @@ def _described(exc: Exception) -> str:
 
 @cache
 def _warn(sentence: str) -> None:
-    """Log ``sentence``, once in this process."""
+    """Log ``sentence`` once per process."""
     _log.warning("%s", sentence)
