@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BaseCodeExecutor": "base",
     "CodeExecutor": "private",
-    "NotebookExecutor": "notebook",
+    "NotebookExecutor": "notebook_executor",
     "OutputFactory": "factory",
     "RemoteExecutor": "remote_client",
 }

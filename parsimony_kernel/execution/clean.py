@@ -1,4 +1,4 @@
-"""A clean place to run code in: a kernel that nobody has used, gone when it is left."""
+"""A clean environment to run code in: a fresh kernel, ended afterwards."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def clean_executor() -> AsyncIterator["RemoteExecutor"]:
-    """Start a kernel of this environment for the body."""
+    """Start a fresh kernel of this environment for the body, and end it afterwards."""
     from parsimony_kernel.execution.remote_client import (
         RemoteExecutor,  # deferred: it brings a client
     )

@@ -14,8 +14,11 @@ _FUTURE = 0x1FF0000  # the compiler flags that "from __future__ import" sets
 
 @dataclass(frozen=True)
 class Part:
-    """One top-level statement, compiled. ``lines`` are its first and last, both inside;
-    ``is_shown`` says that it is the trailing expression, whose value is displayed."""
+    """One compiled top-level statement.
+
+    ``lines`` are its first and last line, inclusive; ``is_shown`` marks the trailing expression,
+    whose value is displayed.
+    """
 
     code: CodeType
     lines: tuple[int, int]
@@ -23,15 +26,15 @@ class Part:
 
     @property
     def awaits(self) -> bool:
-        """Whether it gives a coroutine."""
+        """Whether evaluating it returns a coroutine."""
         return bool(self.code.co_flags & inspect.CO_COROUTINE)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Compiled code, by statement.
+    """A compiled cell, statement by statement.
 
-    ``source`` is what the agent wrote; ``code`` is the same as Python, after transforms.
+    ``source`` is the agent's text; ``code`` is the Python code after IPython's transforms.
     """
 
     source: str
@@ -41,26 +44,26 @@ class Cell:
 
     @property
     def awaits(self) -> bool:
-        """Whether any statement gives a coroutine."""
+        """Whether evaluating any statement returns a coroutine."""
         return any(part.awaits for part in self.parts)
 
     def text(self, part: Part) -> str:
-        """The Python of one statement."""
+        """Return the Python code of one statement."""
         return "\n".join(self.code.splitlines()[part.lines[0] - 1 : part.lines[1]])
 
     def rest(self, index: int) -> "Cell":
-        """The cell from the statement ``index`` on, which stands on the same lines."""
+        """Return the cell from statement ``index`` on, with unchanged line numbers."""
         start = self.parts[index].lines[0] - 1
         left = "\n" * start + "\n".join(self.code.splitlines()[start:])
         return replace(self, code=left, parts=self.parts[index:])
 
     def left_at(self, error: BaseException | None) -> int:
-        """The line of the statement that ``error`` left; 0 where its traceback does not tell."""
+        """Return the cell's line at which ``error`` left it; 0 when the traceback has none."""
         raised = None if error is None else from_cell(traceback_of(error), self.filename)
         return 0 if raised is None else raised.tb_lineno
 
     def so_far(self, error: BaseException | None) -> str:
-        """Where code was that was stopped, and what of it had run, in words."""
+        """Describe where the code was stopped, and which lines had run."""
         line = self.left_at(error)
         if not line:
             return "; files that it wrote stay"
@@ -69,23 +72,23 @@ class Cell:
         return f" in line {line};{above} files that it wrote stay"
 
 
-# Past what a class of the user's may have put in the place of the attribute.
+# The base descriptors: a user's exception class may override the attribute.
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 traceback_of: Callable[[BaseException], TracebackType | None] = _TRACEBACK.__get__
 set_traceback: Callable[[BaseException, TracebackType | None], None] = _TRACEBACK.__set__
 
 
 def from_cell(raised: TracebackType | None, filename: str) -> TracebackType | None:
-    """The traceback from the cell's own first frame on; what called it is ours."""
+    """Return the traceback from the cell's first frame on, without our own callers."""
     while raised is not None and raised.tb_frame.f_code.co_filename != filename:
         raised = raised.tb_next
     return raised
 
 
 def cell_name(turn: int, step: int, source: str) -> str:
-    """A file name for agent code, registered with ``source`` for tracebacks and ``inspect``.
+    """Create a file name for agent code; register ``source`` for tracebacks and ``inspect``.
 
-    A name that stands for other code already, because its turn ran again, gets a number.
+    If the name already belongs to other code, because its turn ran again, a number is added.
     """
     place = f"turn {turn} step {step}" if turn else f"step {step}"
     name, attempt = f"{NAME_PREFIX}{place}>", 1
@@ -108,8 +111,10 @@ def compile_cell(
     """Compile a cell; top-level ``await`` is allowed.
 
     Args:
-        code: the source after IPython's transforms, where it differs.
-        transform: a change to the tree, such as the shell's.
+        source: the agent's text.
+        filename: the file name for tracebacks.
+        code: the source after IPython's transforms, if it differs.
+        transform: an AST transform, such as the shell's.
 
     Raises:
         SyntaxError: with ``filename`` and the line. Also ValueError for null bytes and
@@ -122,7 +127,7 @@ def compile_cell(
     if transform is not None:
         tree = transform(tree)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    # What is wrong with the cell as a whole is said before any of it runs.
+    # Compile the whole cell first, so that its errors are raised before any statement runs.
     whole = compile(tree, filename, "exec", flags, dont_inherit=True)
     flags |= whole.co_flags & _FUTURE
     parts = []
@@ -159,7 +164,7 @@ Show = Callable[[Any], None]
 
 
 def evaluate(parts: Iterable[Part], namespace: Names, local: Names, show: Show) -> None:
-    """Run statements of which none awaits, and show what is shown."""
+    """Run statements without ``await``; pass the trailing value to ``show``."""
     for part in parts:
         value = eval(part.code, namespace, local)
         if part.is_shown:
@@ -169,7 +174,7 @@ def evaluate(parts: Iterable[Part], namespace: Names, local: Names, show: Show) 
 async def evaluate_awaiting(
     parts: Iterable[Part], namespace: Names, local: Names, show: Show
 ) -> None:
-    """Run statements of which some await, and show what is shown."""
+    """Run statements, some with ``await``; pass the trailing value to ``show``."""
     for part in parts:
         value = eval(part.code, namespace, local)
         if part.awaits:
@@ -180,7 +185,7 @@ async def evaluate_awaiting(
 
 
 def _is_quiet(code: str, last: ast.Expr) -> bool:
-    """Whether a semicolon after the trailing expression asks not to show its value."""
+    """Whether a semicolon after the trailing expression suppresses its value."""
     line = code.splitlines()[(last.end_lineno or 1) - 1]
     rest = line.encode()[last.end_col_offset or 0 :].decode(errors="replace")
     return rest.lstrip(" \t)").startswith(";")

@@ -1,8 +1,7 @@
-"""How a text file of data is written: separator, decimal mark, dates, encoding, signs.
+"""Detect the dialect of a delimited text file: separator, decimal mark, dates, encoding, signs.
 
-Owns the guess and its doubt: where the text leaves two readings open, both are given, and a person
-says which. What is found is arguments of ``pandas.read_csv``, so that the code that loads a file
-shows how it was read.
+If the text is ambiguous, all readings are returned and a person chooses. The result is arguments
+of ``pandas.read_csv``, so that the code that loads a file shows how it was read.
 """
 
 import csv
@@ -18,7 +17,7 @@ from typing import Any
 
 _HEAD = 256 * 1024
 _LINES = 400
-# So many lines at most stand above the header.
+# At most so many title lines may precede the header.
 _TITLES = 20
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _NAMES = {",": "commas", ";": "semicolons", ".": "points", "\t": "tabs", "|": "pipes"}
@@ -29,7 +28,7 @@ _CLAUSES = {
     "decimal": "decimal {}",
     "thousands": "{} between thousands",
 }
-# Of the separator, the lines above the header and the encoding, what pandas finds by itself.
+# Values of separator, title lines and encoding that pandas needs no argument for.
 _DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
 _SIGNS = re.compile(r"[$€£¥%\s]|EUR|USD|GBP|CHF")
 _NUMBER = re.compile(r"-?\d[\d.,]*")
@@ -44,9 +43,9 @@ class Reading:
     """One way to read a file.
 
     Args:
-        options: arguments of ``pandas.read_csv`` that are not its defaults.
-        signed: columns of numbers that carry a sign such as ``$`` or ``%``.
-        says: how this reading differs from the others; empty for the only one.
+        options: arguments of ``pandas.read_csv`` that differ from its defaults.
+        signed: numeric columns whose values have a sign such as ``$`` or ``%``.
+        says: how this reading differs from the others; empty if it is the only one.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +61,7 @@ class Reading:
 
 
 def in_words(options: Mapping[str, Any], signed: Sequence[str] = ()) -> str:
-    """How a file was read, such as ``semicolons between columns and decimal commas``."""
+    """Describe how a file was read, e.g. ``semicolons between columns and decimal commas``."""
     told = [
         _CLAUSES[name].format(_NAMES.get(given, given))
         for name, given in options.items()
@@ -76,29 +75,29 @@ def in_words(options: Mapping[str, Any], signed: Sequence[str] = ()) -> str:
 
 
 def sniff(path: str) -> str:
-    """How a file is written, as the keyword arguments of ``pandas.read_csv``, in Python.
+    """Detect the keyword arguments of ``pandas.read_csv`` for a file, as Python text.
 
     Args:
         path: a text file of data, separated by commas, semicolons, tabs or pipes.
 
     Returns:
-        Such as ``sep=';', skiprows=2, decimal=','``. Where the text leaves two readings open there
-        is a line for each, the likeliest first, with what it means in a comment.
+        Text such as ``sep=';', skiprows=2, decimal=','``. If the file is ambiguous, one line per
+        reading, likeliest first, each with its meaning in a comment.
 
     Raises:
-        OSError: when it cannot be read.
+        OSError: when the file can't be read.
     """
     return "\n".join(map(str, readings_of(path)))
 
 
 def readings_of(path: str) -> list[Reading]:
-    """The readings of a file, likeliest first; ``OSError`` when it cannot be read."""
+    """Return the readings of a file, likeliest first; ``OSError`` when it can't be read."""
     with Path(path).open("rb") as stream:
         return readings(stream.read(_HEAD))
 
 
 def readings(head: bytes) -> list[Reading]:
-    """The readings of a file that begins with ``head``."""
+    """Return the readings of a file that begins with ``head``, likeliest first."""
     encoding = _encoding(head)
     separator, titles, rows = _rows(head.decode(encoding, "replace"))
     found = {"sep": separator, "skiprows": titles, "encoding": encoding}
@@ -119,7 +118,7 @@ def readings(head: bytes) -> list[Reading]:
 
 
 def _marks(numbers: Sequence[str], separator: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The marks of decimals and thousands, and what to say of each where two fit."""
+    """Yield options for decimal and thousands marks, each with its meaning if two fit."""
     commas = any(map(_COMMA.fullmatch, numbers))
     points = any(map(_POINT.fullmatch, numbers))
     groups = {
@@ -139,7 +138,7 @@ def _marks(numbers: Sequence[str], separator: str) -> Iterator[tuple[dict[str, A
 
 
 def _days(columns: dict[str, list[str]]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The formats of dates that are written in numbers, and what to say of each where two fit."""
+    """Yield options for numeric date formats, each with its meaning if two fit."""
     first: dict[str, bool] = {}
     for name, values in columns.items():
         parts = [found for each in values if (found := _DATE.fullmatch(each))]
@@ -178,8 +177,11 @@ def _encoding(head: bytes) -> str:
 
 
 def _rows(text: str) -> tuple[str, int, list[list[str]]]:
-    """The separator that cuts most lines into as many fields as the header, how many lines of
-    titles stand above that, and the rows from it on."""
+    """Find the separator that splits most lines into as many fields as the header has.
+
+    Returns:
+        The separator, the number of title lines above the header, and the rows from the header on.
+    """
     lines = text.splitlines()[:_LINES]
     best: tuple[Any, ...] = ()
     found = ",", 0, [[each] for each in lines]
@@ -190,11 +192,11 @@ def _rows(text: str) -> tuple[str, int, list[list[str]]]:
             continue
         titles = _titles(rows)
         if titles < len(rows) - 1 and 1 < len(rows[titles]) == len(rows[titles + 1]) - 1:
-            rows[titles] = ["", *rows[titles]]  # of row names: pandas sees that by itself
+            rows[titles] = ["", *rows[titles]]  # row names without a header: pandas detects them
         width = len(rows[titles]) if rows else 0
         below = [row for row in rows[titles:] if row]
         even = sum(len(row) == width for row in below) / max(len(below), 1)
-        # Decimal commas cut evenly, too; but then the line of the header counts as a title.
+        # Decimal commas split lines evenly, too; but then the header line counts as a title.
         worth = (even == 1 and not titles, even * width**0.5, -titles)
         if width > 1 and even > 0.8 and worth > best:
             best, found = worth, (separator, titles, below)
@@ -202,8 +204,7 @@ def _rows(text: str) -> tuple[str, int, list[list[str]]]:
 
 
 def _titles(rows: Sequence[Sequence[str]]) -> int:
-    """How many rows stand above the header: those of another width than most, and those that are
-    filled up to it."""
+    """Count the title rows above the header: of unusual width, or filled up with empty fields."""
     widths = Counter(len(row) for row in rows if len(row) > 1)
     width = max(widths, key=lambda each: (widths[each], each), default=0)
     for at, row in enumerate(rows[:_TITLES]):
@@ -211,13 +212,13 @@ def _titles(rows: Sequence[Sequence[str]]) -> int:
         below = rows[at + 1] if at + 1 < len(rows) else ()
         is_short = 1 < len(filled) == len(row) == width - 1 == len(below) - 1
         if is_short and any(map(_is_amount, below)):
-            return at  # the header of R, in which the row names have no name
+            return at  # a header as R writes it, without a name for the row names
         if len(row) != width or not filled:
             continue
-        # The column of an index may have no name.
+        # An index column may have no name.
         is_whole = len(filled) == width or not row[0].strip()
         if is_whole or (2 * len(filled) > width and not any(map(_is_amount, filled))):
-            # What begins with a number is no header, but the first of the data.
+            # A row that begins with a number is no header but the first row of data.
             return 0 if at and _is_amount(row[0]) else at
     return 0
 
@@ -227,7 +228,7 @@ def _is_amount(cell: str) -> bool:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:
-    """The columns that hold something, without the last line, which may be cut."""
+    """Yield non-empty columns with their values, without the last line if it may be cut off."""
     body = rows[1:-1] if len(rows) >= _LINES else rows[1:]
     for at, name in enumerate(rows[0] if rows else ()):
         values = [row[at].strip() for row in body if at < len(row) and row[at].strip()]

@@ -1,7 +1,7 @@
-"""Values into typed outputs: the one place where a live object becomes something to store.
+"""Convert live objects to typed outputs, which can be stored; no other module does this.
 
-What a value is gets asked of the libraries that are imported already; none is imported to find
-out. Whatever a value does when it is looked at, the answer is an output and not an exception.
+Types are checked against libraries that are already imported; none is imported for the check. The
+result is always an output and never an exception, whatever the value's own methods do.
 """
 
 import base64
@@ -66,8 +66,7 @@ Bundle = Mapping[str, Any]
 
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
-# Containers that are looked into, with what stands around their parts. Of the named ones the name
-# stands before that.
+# Containers whose items are shown, with their brackets. The named ones also show their type's name.
 _BRACKETS: dict[Any, str] = {
     list: "[]",
     tuple: "()",
@@ -81,18 +80,18 @@ _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 class _CappedRepr:
-    """A repr whose cost has a bound, however huge and however nested the value. For one use.
+    """A repr of bounded cost, however large or nested the value. For single use.
 
-    Never by the name of a type, as a class of the user's may be named anything.
+    Types are never matched by name, since a user's class may have any name.
     """
 
     def __init__(self, items: int, chars: int) -> None:
         self._items, self._chars = items, chars
-        # Each level has its cap; together they multiply, so there is one for the whole as well.
+        # The caps per level multiply, so there is one cap for the whole text as well.
         self._room = chars
 
     def repr(self, x: Any, level: int = 4) -> str:
-        """``x`` as text, its parts down to so many levels."""
+        """Format ``x``, with nested items down to ``level`` levels."""
         if self._room <= 0:
             return "..."
         text = attempt(
@@ -137,7 +136,7 @@ class _CappedRepr:
         return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
 
     def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
-        """The first parts, by the iteration of ``kind``: not that of the user's class."""
+        """Format the first items, using the iteration of ``kind``, not of the user's subclass."""
         count = kind.__len__(x)
         if not count and kind in (set, frozenset):
             return "set()" if kind is set else ""
@@ -160,7 +159,7 @@ class _CappedRepr:
 
 
 def _fields(x: Any) -> list[str] | None:
-    """The fields of a named tuple or a dataclass whose repr was generated and has no bound."""
+    """Return the fields of a named tuple or dataclass with a generated, unbounded repr."""
     shown_by: Any = type(x).__repr__
     if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
         return list(type(x)._fields)  # type: ignore[attr-defined]
@@ -170,23 +169,23 @@ def _fields(x: Any) -> list[str] | None:
 
 
 class OutputFactory:
-    """Makes outputs of values.
+    """Converts values to outputs.
 
     Args:
-        local_dir: the folder to which the paths in tracebacks are shortened.
+        local_dir: the folder that paths in tracebacks are shown relative to.
     """
 
     def __init__(self, local_dir: str | Path | None = None) -> None:
         self.local_dir = None if local_dir is None else Path(local_dir)
 
     def convert(self, value: Any, name: str | None = None) -> KernelOutputType:
-        """The output that shows ``value``: a table, a figure, an exception, or its capped repr."""
+        """Convert ``value`` to a table, a figure, an exception, or a capped repr."""
         if is_a(value, BaseException):
             return self.exception(value)
         return self._shown(value, name, 100, DISPLAY_CHARS)
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
-        """A variable in little: no preview, no picture, a short repr."""
+        """Summarise a variable: no preview, no picture, a short repr."""
         if is_a(value, RemoteValue):
             return value.summary
         if is_a(value, type, *_ROUTINES):
@@ -213,7 +212,7 @@ class OutputFactory:
         return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
-        """The output of a value that IPython has formatted already."""
+        """Convert a value that IPython has already formatted as ``bundle``."""
         picture = picture_in(bundle)
         is_drawn_here = is_altair(value) or (is_plotly(value) and not (picture or words_in(bundle)))
         if frames.is_frame(value) or is_drawn_here:
@@ -226,7 +225,7 @@ class OutputFactory:
         return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
-        """The output of a mime bundle: its chart or its picture, or else its text."""
+        """Convert a mime bundle: its chart or picture, else its text."""
         words, picture = words_in(bundle), picture_in(bundle)
         if words is not None or picture:
             return (words or of_class(source)).model_copy(update=picture)
@@ -246,9 +245,13 @@ class OutputFactory:
     def exception(
         self, exc: BaseException, *, filename: str = "", source: str = "", asks: bool = True
     ) -> ExceptionObject:
-        """An exception that left the cell whose code is ``source``, compiled as ``filename``.
+        """Convert an exception.
 
-        Without ``asks`` no method of its own is called: for one whose methods do not end.
+        Args:
+            exc: the exception.
+            filename: the file name that its cell was compiled with.
+            source: the code of the cell.
+            asks: whether the exception's own methods may be called; false if they may hang.
         """
         line = _raised_at(traceback_of(exc), filename)
         message, text, status = _NO_MESSAGE, type_name(exc), None
@@ -282,10 +285,11 @@ class OutputFactory:
 def summarise(
     variables: Mapping[str, Any], *, budget_bytes: int = SNAPSHOT_BYTES
 ) -> tuple[list[dict[str, Any]], int]:
-    """A namespace for the model, within ``budget_bytes`` of JSON.
+    """Summarise a namespace for the model, within ``budget_bytes`` of JSON.
 
-    Returns the summaries in the order of ``variables``, and how many did not fit: those that come
-    first are kept first.
+    Returns:
+        The summaries in the order of ``variables``, earlier ones first to be kept, and the number
+        of variables that did not fit.
     """
     factory = OutputFactory()
     kept: list[dict[str, Any]] = []
@@ -302,8 +306,10 @@ def summarise(
 
 
 def rank(value: Any) -> int:
-    """How likely an analysis is to be about a value: 0 for tables, then charts, then others, then
-    functions and classes."""
+    """Rank a value by relevance to an analysis: 0 tables, 1 charts, 2 others, 3 functions, classes.
+
+    Lower is more relevant.
+    """
     if frames.is_frame(value):
         return 0
     if is_figure(value):
@@ -345,14 +351,14 @@ def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
 
 
 def _line(exc: BaseException, filename: str) -> int | None:
-    """The line of ``filename`` that raised it."""
+    """Return the line of ``filename`` that raised the exception."""
     if is_a(exc, SyntaxError) and exc.filename == filename:
         return exc.lineno if type(exc.lineno) is int else None
     return _raised_at(traceback_of(exc), filename)
 
 
 def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
-    """The innermost line of ``filename`` in a traceback."""
+    """Return the innermost line of ``filename`` in a traceback."""
     line = None
     while tb is not None:
         if tb.tb_frame.f_code.co_filename == filename:
@@ -362,7 +368,7 @@ def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
 
 
 def _in_source(line: int | None, source: str) -> tuple[int | None, str]:
-    """The number of a line that ``source`` has, and its text."""
+    """Return a line's number and text; ``(None, "")`` if ``source`` has no such line."""
     lines = source.splitlines()
     if line is None or not 0 < line <= len(lines):
         return None, ""
@@ -370,7 +376,7 @@ def _in_source(line: int | None, source: str) -> tuple[int | None, str]:
 
 
 def _status_code(exc: BaseException) -> int | None:
-    """The HTTP status that a client's exception carries, wherever it keeps it."""
+    """Return the HTTP status of an HTTP client's exception, from any common attribute."""
     for owner in (exc, getattr(exc, "response", None)):
         for attribute in ("status_code", "status", "code"):
             code = getattr(owner, attribute, None)
@@ -380,7 +386,7 @@ def _status_code(exc: BaseException) -> int | None:
 
 
 def _shorten(told: traceback.TracebackException) -> None:
-    """Leave out the frames of ours, and of a deep stack all but the outermost and innermost."""
+    """Remove our own frames, and the middle of a deep stack."""
     seen: set[int] = set()
     pending: list[traceback.TracebackException | None] = [told]
     while pending:
@@ -395,14 +401,14 @@ def _shorten(told: traceback.TracebackException) -> None:
         pending += [each.__cause__, each.__context__]
 
 
-# Charts and pictures: their words, and their bytes. A chart is asked for without importing the
-# library that defines it.
+# Charts and pictures: their descriptions and their bytes. Charts are recognised without importing
+# the library that defines them.
 
 
 def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> FigureObject | None:
-    """A chart as a figure; ``None`` for anything else.
+    """Convert a chart to a figure; ``None`` for anything else.
 
-    With ``drawn`` false it is only put into words.
+    With ``drawn`` false it is only described, not rendered.
     """
     draw = _drawer(value)
     if draw is not None:
@@ -411,22 +417,22 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
 
 
 def is_figure(value: Any) -> bool:
-    """Whether it is a chart of a library that is known here."""
+    """Whether a value is a chart of a supported library."""
     return _drawer(value) is not None
 
 
 def is_altair(value: Any) -> bool:
-    """Whether it is a chart of altair."""
+    """Whether a value is an Altair chart."""
     return _drawer(value) is _altair
 
 
 def is_plotly(value: Any) -> bool:
-    """Whether it is a figure of plotly."""
+    """Whether a value is a plotly figure."""
     return _drawer(value) is _plotly
 
 
 def chart_in_words(value: Any) -> str:
-    """A chart in one line; empty for anything else."""
+    """Describe a chart in one line; empty for anything else."""
     made = figure(value, drawn=False)
     return ": ".join(each for each in (made.description, made.title) if each) if made else ""
 
@@ -442,7 +448,7 @@ def _altair(chart: Any, name: str | None, drawn: bool) -> FigureObject:
     light = chart
     data: Any = getattr(chart, "data", None)
     if hasattr(data, "head"):
-        # The types of the columns are inferred from the data; a few rows tell as much as all.
+        # Column types are inferred from the data, and a few rows are enough for that.
         light = chart.copy(deep=False)
         light.data = data.head(20)
     spec = light.to_dict(validate=False)
@@ -450,10 +456,14 @@ def _altair(chart: Any, name: str | None, drawn: bool) -> FigureObject:
 
 
 def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
-    """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON.
+    """Convert a Vega-Lite specification to a figure.
 
-    The specification is a copy as JSON has it: what is no finite number there is null. One that
-    fetches from elsewhere is left out, since whoever looks at it would fetch.
+    The stored specification is a copy through JSON, with null for numbers that aren't finite. A
+    specification that fetches data is left out, since viewing it would fetch.
+
+    Raises:
+        ValueError: when it is not JSON.
+        TypeError: when it is not JSON.
     """
     text = json.dumps(spec, ensure_ascii=False)
     spec = json.loads(text.encode(), parse_constant=lambda _: None)
@@ -466,8 +476,7 @@ def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
 
 
 def addresses(spec: Any) -> Iterator[str]:
-    """What is fetched from elsewhere when a Vega-Lite specification is looked at: its data, and
-    its images."""
+    """Yield the URLs that viewing a Vega-Lite specification would fetch: data and images."""
     has_images = '"image"' in json.dumps(spec, default=str)
     waiting = [("", spec)]
     while waiting:
@@ -504,7 +513,7 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
-    """In words, and as a PNG where kaleido is, which plotly draws with."""
+    """Describe a plotly figure, and render it as PNG when kaleido is installed."""
     traces = [{"type": each.type} for each in drawing.data]
     made = from_plotly({"data": traces, "layout": drawing.layout.to_plotly_json()}, name)
     if not drawn or find_spec("kaleido") is None:
@@ -522,7 +531,7 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 
 
 def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureObject:
-    """The words of a plotly figure as JSON: its title, its axes, and what it is made of."""
+    """Describe a plotly figure given as JSON: its title, axes and trace types."""
     data, layout = drawing.get("data") or (), drawing.get("layout") or {}
     kinds = Counter(plain(str(each.get("type") or "scatter")) for each in data)
     axes = (_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis"))
@@ -534,14 +543,14 @@ def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureOb
 
 
 def _plotly_title(holder: Any) -> str:
-    """The title of an axis or a layout, which plotly writes as text or as ``{"text": …}``."""
+    """Return the title of an axis or layout, which plotly writes as text or ``{"text": …}``."""
     title = holder.get("title") if isinstance(holder, Mapping) else None
     text = title.get("text") if isinstance(title, Mapping) else title
     return plain(text) if is_a(text, str) else ""
 
 
 def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
-    """An image of any library that gives IPython its PNG or SVG."""
+    """Convert a value with a ``_repr_png_`` or ``_repr_svg_`` method, of any library."""
     for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
         draw = getattr(type(value), method, None)
         content = draw(value) if draw is not None else None
@@ -552,7 +561,7 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
 
 
 def words_in(bundle: Bundle) -> FigureObject | None:
-    """The chart of a mime bundle that has its specification."""
+    """Describe the chart of a mime bundle that has its specification; else ``None``."""
     words = None
     for mime, content in bundle.items():
         is_chart = mime.startswith("application/vnd.vegalite")
@@ -563,7 +572,7 @@ def words_in(bundle: Bundle) -> FigureObject | None:
 
 
 def picture_in(bundle: Bundle) -> dict[str, str]:
-    """The PNG of a mime bundle as base64, else its SVG, by the field of a figure that has it."""
+    """Return the picture of a mime bundle by figure field: PNG in base64, else SVG; else empty."""
     png, svg = bundle.get("image/png"), bundle.get("image/svg+xml")
     if is_a(png, bytes) and png.startswith(_PNG):
         png = base64.b64encode(png).decode()
@@ -575,7 +584,7 @@ def picture_in(bundle: Bundle) -> dict[str, str]:
 
 
 def of_class(source: type | None, name: str | None = None) -> FigureObject:
-    """A figure of which nothing is known but the class that drew it."""
+    """Build a figure described only by the class that drew it."""
     library = "" if source is None else package_of(source)
     noun = "picture" if source is None else class_name(source)
     words = f"{noun} of {library}" if library else noun

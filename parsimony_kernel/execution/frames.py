@@ -1,7 +1,8 @@
-"""Tables of any library, summarised within stated caps.
+"""Summarise tables of any library within fixed size limits.
 
-The cost does not depend on the number of rows: only the first ones are read, and a lazy frame is
-never collected. Nothing is imported to find out what a value is.
+The cost hardly depends on the number of rows: only the first and last rows are read (missing values
+are counted up to ``COUNTED_CELLS``), and a lazy frame is never collected. No library is imported to
+recognise a value.
 """
 
 import json
@@ -19,17 +20,17 @@ from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
-# Of more columns only the names are told.
+# Beyond FULL_COLUMNS, so many more columns are listed by name only.
 MORE_COLUMNS = 200
 SAMPLES = 5
 SAMPLE_ROWS = 200
 CELL_CHARS = 60
-# A table of at most so many rows is shown whole.
+# Tables up to this many rows are shown in full.
 WHOLE_ROWS = 40
 PREVIEW_ROWS = 10
 LAST_ROWS = 5
 PREVIEW_COLUMNS = 12
-# In a table of more cells those that are missing are not counted.
+# Missing values are not counted in tables with more cells.
 COUNTED_CELLS = 2_000_000
 MODEL_BYTES = 2048
 
@@ -47,7 +48,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column: its values in the first and the last rows, and how many of all are missing."""
+    """A column: values of the first and last rows, and the total number of missing values."""
 
     label: str
     dtype: str
@@ -59,9 +60,9 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Head:
-    """A table in little: the first of its columns, the names of ``more``, and how many it has.
+    """An excerpt of a table: its first columns, the names of ``more``, and the column ``count``.
 
-    ``rows`` is ``None`` for one that is computed later.
+    ``rows`` is ``None`` for a lazy table.
     """
 
     rows: int | None
@@ -73,7 +74,7 @@ class _Head:
 
 
 def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataFrameObject | None:
-    """The summary of a frame, a series or an index; ``None`` for anything else."""
+    """Summarise a frame, a series or an index; ``None`` for anything else."""
     head = _head(value)
     if head is None:
         return None
@@ -100,18 +101,18 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
 
 
 def is_frame(value: Any) -> bool:
-    """Whether ``frame`` would summarise it, asked cheaply."""
+    """Whether ``frame`` would summarise the value; a cheap check."""
     return comes_from(value, "pandas", "DataFrame", "Series", "Index") or bool(_library(value))
 
 
 def is_plan(value: Any) -> bool:
-    """Whether it is a table that is computed later."""
+    """Whether a value is a lazy table."""
     head = attempt(lambda: _head(value), lambda _: None)
     return head is not None and head.rows is None
 
 
 def in_words(value: Any) -> str:
-    """A frame within another value: its kind, its size and its first columns, in one line."""
+    """Describe a frame in one line: type, size and first columns."""
     table = frame(value, preview=False)
     if table is None:
         return f"<{type_name(value)}>"
@@ -122,12 +123,12 @@ def in_words(value: Any) -> str:
 
 
 def _library(value: Any) -> str:
-    """The library of a table beside those of pandas; empty for anything else."""
+    """Return the library of a table; empty for anything else, and for pandas."""
     return package_among(type(value), TABLES)
 
 
 def cell(value: Any) -> str:
-    """One value as text, at most 60 characters."""
+    """Format one value as text, at most 60 characters."""
     if value is None:
         return ""
     text = attempt(lambda: plain(_text(value)[: 4 * CELL_CHARS]), lambda _: f"<{type_name(value)}>")
@@ -150,7 +151,7 @@ def _text(value: Any) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Six digits, and of a large number all that stand before the point."""
+    """Format with six significant digits; from 10,000 on, with two decimals."""
     return format(value, ".6g" if abs(value) < 10_000 else ".2f")
 
 
@@ -170,7 +171,7 @@ def _head(value: Any) -> _Head | None:
 
 
 def _column(label: str, first: Any, last: Any, missing: int | None) -> _Column:
-    """A column by its first and its last rows."""
+    """Build a column from its first and last rows."""
     values = _read(first)
     word = attempt(lambda: _word(first.dtype), lambda _: "unreadable")
     return _Column(label, _refined(word, values), values, _read(last), missing)
@@ -194,24 +195,23 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
 
 
 def _says_something(index: Any) -> bool:
-    """Whether an index has a name or labels, and so says what the rows are."""
+    """Whether an index is informative: it has a name, or labels other than integers."""
     is_numbered = getattr(index.dtype, "kind", "") in "iu"
     return not is_numbered or any(each is not None for each in index.names)
 
 
 def _levels(index: Any) -> Iterator[tuple[str, Any]]:
-    """The levels of an index with their names."""
-    # Without names a level is found by its position only; a name may be a number, or be there
-    # twice.
+    """Yield the levels of an index with their names."""
+    # Drop the names to get levels by position: a name may be a number, or occur twice.
     bare = index.rename([None] * index.nlevels if index.nlevels > 1 else None)
     for level, name in enumerate(index.names):
         yield "index" if name is None else _flat(name), bare.get_level_values(level)
 
 
 def _read(column: Any) -> list[Any]:
-    """The values of a column, missing ones as ``None``.
+    """Return the values of a column, missing ones as ``None``; empty if it can't be read.
 
-    Of one that cannot be read there are none: it hides no other.
+    One unreadable column does not hide the others.
     """
     return attempt(
         lambda: [None if is_missing(each) else each for each in column.to_list()], lambda _: []
@@ -223,7 +223,7 @@ def _null_counts(table: Any) -> list[int | None]:
 
 
 def _word(dtype: Any) -> str:
-    """A type of pandas or narwhals in one word."""
+    """Return a dtype of pandas or narwhals as one word."""
     text = str(dtype).removesuffix("[pyarrow]").partition("(")[0].lower()
     if text.startswith("datetime"):
         zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
@@ -234,7 +234,7 @@ def _word(dtype: Any) -> str:
 
 
 def _refined(word: str, values: Iterable[Any]) -> str:
-    """Object columns that hold only text are text."""
+    """Refine a dtype: an object column that holds only strings is ``str``."""
     if word != "object":
         return word
     there = [each for each in values if each is not None]
@@ -242,7 +242,7 @@ def _refined(word: str, values: Iterable[Any]) -> str:
 
 
 def _outline(head: _Head | None) -> _Head | None:
-    """The columns of a table that is not computed, from an empty one with the same columns."""
+    """Turn the excerpt of an empty table into that of a lazy table with the same columns."""
     if head is None:
         return None
     columns = [replace(each, values=(), last=(), missing=None) for each in head.columns]
@@ -260,7 +260,7 @@ def _narwhals_head(value: Any) -> _Head | None:
 
 
 def _arrow_head(value: Any) -> _Head | None:
-    """Columns of one name are told apart by position: narwhals takes each name once."""
+    """Read an Arrow table; columns are renamed by position, as narwhals needs unique names."""
     import narwhals as nw
 
     arrow = sys.modules["pyarrow"]
@@ -282,8 +282,8 @@ def _spark_head(value: Any) -> _Head:
     return _Head(None, columns[:FULL_COLUMNS], more[:MORE_COLUMNS], len(columns))
 
 
-# Of what is read in another way than by narwhals. Nothing is computed: what is not there yet has
-# the columns of the plan.
+# Libraries that narwhals doesn't read directly. Nothing is computed: a lazy table gets the columns
+# of its plan.
 _HEADS: dict[str, Callable[[Any], _Head | None]] = {
     "dask": lambda value: _outline(_head(value._meta)),
     "ibis": lambda value: _narwhals_head(value.as_table()),
@@ -293,7 +293,7 @@ _HEADS: dict[str, Callable[[Any], _Head | None]] = {
 
 
 def _of_narwhals(native: Any, names: Sequence[str] = ()) -> _Head:
-    """``names`` are those of the columns as the person knows them, where they are others."""
+    """Read a narwhals frame; ``names`` are the original column names, if they were renamed."""
     schema = native.collect_schema()
     labels, more = list(names or schema), list(names or schema)[FULL_COLUMNS:][:MORE_COLUMNS]
     shown = list(zip(labels, schema, strict=True))[:FULL_COLUMNS]
@@ -311,7 +311,7 @@ def _of_narwhals(native: Any, names: Sequence[str] = ()) -> _Head:
 
 
 def _flat(label: Any) -> str:
-    """A column's label as text; the levels of a tuple joined."""
+    """Return a column label as text; the levels of a tuple are joined."""
     if isinstance(label, tuple):
         return " / ".join(each for each in map(_flat, label) if each)
     if is_a(label, str):
@@ -320,13 +320,13 @@ def _flat(label: Any) -> str:
 
 
 def _column_name(name: str) -> str:
-    """White space stays, since who writes code with the name needs all of it."""
+    """Cap a column name. White space stays, since code needs the exact name."""
     text = plain(name[: CELL_CHARS + 1])
     return text if len(text) <= CELL_CHARS else text[: CELL_CHARS - 1] + "…"
 
 
 def _cell_of(column: str, value: Any) -> str:
-    """A value of a column as text, unless it is to be kept secret there."""
+    """Format a value of a column; redact it if it looks secret."""
     text = cell(value)
     return REDACTED if is_secret(column, value if is_a(value, int, float) else text) else text
 
@@ -352,7 +352,7 @@ def _preview(head: _Head) -> dict[str, Any]:
 
 
 def _rows(columns: Iterable[tuple[str, Sequence[Any]]]) -> tuple[tuple[str, ...], ...]:
-    """Rows of text. A column that could not be read is empty."""
+    """Format columns as rows of text; an unreadable column is empty."""
     told = ([_cell_of(label, each) for each in values] for label, values in columns)
     return tuple(zip_longest(*told, fillvalue=""))
 
@@ -362,10 +362,13 @@ def _size(table: DataFrameObject) -> int:
 
 
 def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
-    """Fewer samples, then fewer columns in full, then fewer names, until the model's form fits."""
+    """Shrink a table to ``budget`` bytes in the model's form.
+
+    Removes samples first, then full columns, then column names.
+    """
     names = (*(each.name for each in table.columns), *table.more_columns)
     samples, full, named = SAMPLES, len(table.columns), len(names)
-    # Where not all names are told anyway, some columns are told in full instead.
+    # If some names are left out anyway, prefer keeping full columns to listing more names.
     spread = 2 if table.columns_left_out else len(names)
     while _size(table) > budget and named > 1:
         if samples:

@@ -1,7 +1,7 @@
 """A kernel behind a Jupyter server: a Kernel Gateway, an Enterprise Gateway, or JupyterLab's own.
 
-The token travels in a header and never in an address, so that it stands in no log, no message and
-no ``repr``.
+The token is sent in a header and never in a URL, so that it appears in no log, message or
+``repr``.
 """
 
 import logging
@@ -30,14 +30,14 @@ _REQUEST_S = 10.0
 _LOOK_S = 2.0
 _PING_S = 20.0
 _HANG_UP_S = 2.0
-# To connect, and to wait: a server takes seconds to end a kernel that does not listen.
+# Timeouts to connect and to read: a server takes seconds to kill an unresponsive kernel.
 _ENDING_S = (_REQUEST_S, 1.0)
 _ENDED = "was ended by its server, as idle ones are"
 _CLOSED = "the connection was closed"
 _RECONNECTS = 5
 _RECONNECT_S = 0.5
 
-# The libraries beneath log addresses and headers.
+# Silences the client libraries, which log URLs and headers.
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
 
 
@@ -47,11 +47,12 @@ class GatewayKernel(Kernel):
     When this process is killed, the kernel stays until the server culls it.
 
     Args:
-        url: the server's address; a ``token`` in its query is taken out.
-        token: what the server was started with, ``None`` for a server that asks for none.
-        name: the kernelspec that is started, one of the server's.
+        url: the server's address; a ``token`` in its query is removed and used.
+        token: the server's token; ``None`` for a server without one.
+        name: the server's kernelspec to start.
 
-    Raises ``ValueError`` for what is no address of a server.
+    Raises:
+        ValueError: when ``url`` is not the address of a server.
     """
 
     def __init__(self, url: str, token: str | None = None, name: str = "python3") -> None:
@@ -85,7 +86,7 @@ class GatewayKernel(Kernel):
         self._id = self._asked(start)["id"]
         self._connect()
         try:
-            # What is asked before the kernel's sockets are bound is lost.
+            # Requests sent before the kernel's sockets are bound are lost.
             self.client.wait_for_ready(START_S)
         except (RuntimeError, OSError, WebSocketException) as exc:
             raise RemoteKernelError(
@@ -94,7 +95,7 @@ class GatewayKernel(Kernel):
 
     def _connect(self) -> None:
         self.client = self.manager.client
-        # Not a daemon by itself, the thread of the socket is one where it is started from one.
+        # The socket's thread is a daemon only because the thread that starts it is one.
         self.client.start_channels()
         app = self.client.kernel_socket
         if app is None or not self.client.connection_ready.is_set():
@@ -147,14 +148,14 @@ class GatewayKernel(Kernel):
 
     def _hang_up(self) -> None:
         if self.client is not None:
-            # Its thread sleeps through a mere close for seconds.
+            # Closing alone would leave its thread asleep for seconds.
             with suppress(OSError, AttributeError):  # the connection is closed already
                 self.client.kernel_socket.sock.sock.shutdown(socket.SHUT_RDWR)
                 self.client.connection_thread.join(_HANG_UP_S)
             self.client.stop_channels()
 
     def _asked(self, request: Callable[[], T]) -> T:
-        """What a request of the library gives. Raises ``RemoteKernelError``."""
+        """Run a request of the client library; translate its errors to ``RemoteKernelError``."""
         try:
             return request()
         except (ValueError, LookupError, TypeError, OSError) as exc:
@@ -169,7 +170,14 @@ class GatewayKernel(Kernel):
 
 
 def server_address(url: str) -> tuple[str, str | None]:
-    """The address without query and trailing slash, and the token that stood in it, if any."""
+    """Parse a server's address.
+
+    Returns:
+        The address without query, page and trailing slash, and the token in its query, if any.
+
+    Raises:
+        ValueError: when it is not an HTTP address, or contains a user name or password.
+    """
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address of a server begins with http:// or https:// and a host")

@@ -1,9 +1,9 @@
-"""Looking at a user's object: the one place where it may answer back.
+"""Inspect users' objects safely: type checks that run no user code, and ``attempt`` for the rest.
 
-A class runs code of its own wherever Python lets it: in the attributes of its metaclass, in
-``__class__``, in ``__eq__`` and ``__hash__``. What is asked by name here is answered by the
-interpreter alone. Whatever has to run the user's code runs in ``attempt``, out of which come an
-answer and what stops code, and nothing else.
+A class can run its own code in many places: in attributes of its metaclass, in ``__class__``, in
+``__eq__`` and ``__hash__``. The type checks here are answered by the interpreter alone. Anything
+that has to run user code runs in ``attempt``, which returns a result or lets an interruption
+through, and nothing else.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ _name: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
 def attempt(look: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
-    """What ``look`` finds, or what ``otherwise`` makes of the exception that it met.
+    """Return ``look()``, or ``otherwise(exc)`` if it raises.
 
-    A stop and a deadline go through. A cancel does not: it comes again while the code runs on.
+    A stop and a deadline are re-raised. A cancel is not: it is sent again while the code runs.
     """
     try:
         return look()
@@ -38,26 +38,26 @@ def is_a(value: Any, *kinds: type[T]) -> TypeGuard[T]:
 
 
 def is_exactly(value: Any, *kinds: type) -> bool:
-    """Whether ``value`` is of one of ``kinds`` and not of a subclass."""
+    """Whether the type of ``value`` is exactly one of ``kinds``, not a subclass."""
     return any(type(value) is kind for kind in kinds)
 
 
 def comes_from(value: Any, module: str, *names: str) -> bool:
-    """Whether it is an instance of a class of that ``module``, which is not imported for it."""
+    """Whether ``value`` is an instance of a class ``names`` of ``module``, without importing it."""
 
     return is_a(value, *attempt(lambda: loaded(module, *names), lambda _: ()))
 
 
 def class_name(kind: type) -> str:
-    """The name of a class, at most 100 characters."""
+    """Return the name of a class, at most 100 characters."""
     return plain(_name(kind))[:NAME_CHARS]
 
 
 def type_name(value: Any) -> str:
-    """The name of the class of ``value``."""
+    """Return the name of the class of ``value``."""
     return class_name(type(value))
 
 
 def plain(text: str) -> str:
-    """``text`` as a ``str`` that can be encoded, whatever subclass of ``str`` it is."""
+    """Return ``text`` as a plain, encodable ``str``, whatever subclass of ``str`` it is."""
     return str.__str__(text).encode("utf-8", "replace").decode()

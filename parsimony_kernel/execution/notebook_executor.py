@@ -1,8 +1,8 @@
-"""Code in the namespace of the user's IPython shell.
+"""Run code in the namespace of the user's IPython shell.
 
-The agent's cell is a guest there: it goes through the shell's transforms, sees its variables and
-its magics, and is debugged with ``%debug``; the user's In, Out, ``_``, history, execution count
-and output stay as they were. The shell's own run of a cell keeps all of these, so it is not used.
+The agent's cell goes through the shell's transforms, sees its variables and magics, and can be
+debugged with ``%debug``. The user's In, Out, ``_``, history, execution count and output stay
+unchanged. The shell's own ``run_cell`` would change all of these, so it is not used.
 """
 
 import sys
@@ -31,8 +31,8 @@ from parsimony_kernel.execution.interrupt import CodeGuard
 class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
 
-    The processes that a cell has started are killed when the cell is stopped or its time is up,
-    see ``execution.children``; of a cell that ended by itself they live on.
+    Child processes of a cell are killed when it is stopped or reaches its deadline, see
+    ``execution.children``; those of a cell that ended by itself live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
@@ -43,7 +43,7 @@ class NotebookExecutor(InProcessExecutor):
         self._shell = shell
 
     async def clear_namespace(self) -> None:
-        """Delete the user-visible variables, and nothing of the shell's."""
+        """Delete the user-visible variables, but none of the shell's own names."""
         for name in self.variables():
             del self._shell.user_ns[name]
         self.origin_ledger.clear()
@@ -78,9 +78,9 @@ class NotebookExecutor(InProcessExecutor):
                     run.error = await guard.drive(evaluate_awaiting(*given))
                 else:
                     run.error = guard.attempt(evaluate, *given)
-                # What belongs to the end of a cell, such as showing the open figures.
+                # Listeners for the end of a cell, such as the one that shows open figures.
                 shell.events.trigger("post_execute")
-                # New ones are still open where matplotlib draws on no screen.
+                # With a non-interactive matplotlib backend, new figures are still open.
                 if run.error is None and open_figures() - drawn and _draws_on_no_screen():
                     run.error = guard.attempt(show_figures, capture, drawn)
             run.reason = guard.reason
@@ -100,7 +100,7 @@ def _draws_on_no_screen() -> bool:
 
 @contextmanager
 def _users_state(shell: Any) -> Iterator[None]:
-    """Keep what the shell's own listeners and magics note down for the user's cells."""
+    """Save and restore the state that the shell's listeners and magics keep for user cells."""
     publisher, folders = shell.display_pub, shell.user_ns.get("_dh")
     state = getattr(publisher, "_in_post_execute", None)
     been = folders.copy() if type(folders) is list else None
@@ -114,7 +114,7 @@ def _users_state(shell: Any) -> Iterator[None]:
 
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
-    """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
+    """Make ``exc`` available to ``%debug`` and ``%tb``, from the agent's own first frame on."""
     shown = from_cell(traceback_of(exc), filename)
     if shown is None:
         return

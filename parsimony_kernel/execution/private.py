@@ -1,4 +1,4 @@
-"""Code in a namespace of its own, in a worker thread."""
+"""Run code in a private namespace, in a worker thread."""
 
 import asyncio
 import builtins
@@ -37,7 +37,7 @@ from parsimony_kernel.lineage.script import SEEDS
 T = TypeVar("T")
 Done = asyncio.Future[None]
 
-# How long after its deadline, or a cancel, code may take to end before it is left behind.
+# How long code may take to end after its deadline or a cancel before it is abandoned, in seconds.
 _GRACE_S = 0.45
 
 
@@ -51,19 +51,19 @@ def _display(*values: Any, **_: Any) -> None:
 class CodeExecutor(InProcessExecutor):
     """Runs code in a private namespace.
 
-    It is seeded with ``pd``, ``np``, ``alt``, ``datetime``, ``timedelta``, ``timezone``, the
-    readers of documents, and ``load_dataset``.
+    It starts with ``pd``, ``np``, ``alt``, ``datetime``, ``timedelta``, ``timezone``, the
+    document readers, and ``load_dataset``.
 
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
-    Python code is stopped there; a call that blocks is left behind, with an old copy of the
-    namespace and nowhere to write, unless it waits for a process that the cell has started. These
-    are killed with all that they have started, see ``execution.children``; of a cell that
-    ended by itself they live on. The working folder is put back after a cell. Classes and imports
-    work; ``exec``, ``eval``, ``compile`` and ``input`` are not there. This is no sandbox: the code
-    has the rights of the process.
+    Python code is stopped then. A blocking call is abandoned, with an old copy of the namespace and
+    no output, unless it waits for a child process of the cell: these are killed with their
+    descendants, see ``execution.children``. Children of a cell that ended by itself live on. The
+    working folder is restored after each cell. Classes and imports work; ``exec``, ``eval``,
+    ``compile`` and ``input`` are removed. This is no sandbox: code has the rights of the process.
 
     Args:
-        cwd: the folder in which code runs; the process's own when ``None``.
+        cwd: the working folder of the code; ``None`` for the process's own.
+        output_factory: converts values to outputs; ``None`` for a default one.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class CodeExecutor(InProcessExecutor):
                 run.error = self._work(run, guard)
 
         def look() -> None:
-            # What the code has made may belong to its thread, as connections of SQLite do.
+            # On the same thread, since objects such as SQLite connections are tied to it.
             compared.wait()
             if not run.is_late:
                 run.look()
@@ -113,7 +113,7 @@ class CodeExecutor(InProcessExecutor):
             ran, looked = _in_thread((work, look), run.capture)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
-                # It may be one of them that it waits for, and is to be interrupted then.
+                # It may be waiting for a child process: kill these, and interrupt it after that.
                 guard.interrupt(guard.reason or "deadline")
                 started.end()
                 await asyncio.wait({ran}, timeout=_GRACE_S)
@@ -123,7 +123,7 @@ class CodeExecutor(InProcessExecutor):
             finally:
                 compared.set()
             if not run.is_late:
-                # Only reprs and messages of users' objects may take for ever: a call in C.
+                # This hangs only if a user object's repr or message blocks in C code.
                 await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
                 started.end()
@@ -139,7 +139,7 @@ class CodeExecutor(InProcessExecutor):
             await asyncio.wait(waited, timeout=seconds)
         except asyncio.CancelledError:
             guard.interrupt("cancel")
-            # Deaf for this long: a second cancel does not make the code end any sooner.
+            # Ignore further cancels meanwhile: they don't make the code end any sooner.
             ending = asyncio.ensure_future(asyncio.wait(waited, timeout=_GRACE_S))
             while not ending.done():
                 try:
@@ -148,7 +148,7 @@ class CodeExecutor(InProcessExecutor):
                     continue
 
     def _fence(self) -> None:
-        """Go on without the thread that is stuck: other bindings, another event loop."""
+        """Abandon a stuck thread: continue with a copy of the namespace and a new event loop."""
         self.locals = dict(self.locals)
         self._loops.abandon()
 
@@ -168,7 +168,11 @@ class CodeExecutor(InProcessExecutor):
 
 
 def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Done]:
-    """Do ``steps`` in a thread of their own, as code of ``capture``; which of them have ended."""
+    """Run ``steps`` in order in a new thread, as code of ``capture``.
+
+    Returns:
+        A future for each step, done when the step has ended.
+    """
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     ends: list[Done] = [loop.create_future() for _ in steps]
 
@@ -190,13 +194,13 @@ def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Do
 
 
 class _Loops:
-    """The event loop of the executor's awaiting cells: kept, since objects belong to it."""
+    """The event loop of cells that await; kept between cells, since objects are bound to it."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run ``coroutine`` to its end. A loop that was abandoned meanwhile is closed then."""
+        """Run ``coroutine`` to its end, then close the loop if it was abandoned meanwhile."""
         loop = self._loop = self._loop or asyncio.new_event_loop()
         try:
             return loop.run_until_complete(coroutine)
@@ -215,7 +219,7 @@ class _Loops:
         self._loop = None
 
 
-# What the namespace holds before any code has run: the names that cost nothing, and the builtins.
+# The initial namespace: the names that are cheap to import, and the builtins.
 
 _FREE = ("datetime", "timedelta", "timezone")
 
@@ -226,15 +230,15 @@ _LEFT_OUT = frozenset(
 
 
 def _print(*values: Any, **options: Any) -> None:
-    # Looked up when called: while code is captured there is another.
+    # Looked up at call time, since a capture replaces ``builtins.print``.
     builtins.print(*values, **options)
 
 
 def private_builtins() -> dict[str, Any]:
-    """Python's builtins without those that compile text or wait for a person.
+    """Return Python's builtins without those that compile text or wait for a person.
 
-    What classes, imports and ``print`` need is there. This keeps honest code honest; it is no
-    sandbox, and nothing in the process can be one.
+    Classes, imports and ``print`` work. This keeps honest code honest; it is no sandbox, and
+    nothing inside the process can be one.
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
     return kept | {
@@ -243,7 +247,7 @@ def private_builtins() -> dict[str, Any]:
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:
-    """The names of the seed among ``names``, imported: together they take seconds."""
+    """Import only the initial names that occur in ``names``: importing all takes seconds."""
     found: dict[str, Any] = {}
     for name in SEEDS.keys() & set(names) - {"display", "get_ipython"}:
         exec(SEEDS[name], found)

@@ -1,9 +1,9 @@
-"""What a private namespace reads by name: Excel, PDF and PowerPoint files, and published datasets.
+"""Readers in the private namespace: Excel, PDF and PowerPoint files, and published datasets.
 
-Whatever a foreign parser raises of a file that is not what its name says, cut short or encrypted
-is one ``DocumentError`` that says what to do. Files are opened with ``open``, so that what was read
-is known as a source. Of a dataset the bytes are read through ``artifacts.store``, which verifies
-their digest; the snapshot is then a source of what is made of them.
+Any parser error, e.g. for a mislabelled, truncated or encrypted file, becomes a ``DocumentError``
+that says what to do. Files are opened with ``open``, so that lineage records them as sources. The
+bytes of a dataset are read through ``artifacts.store``, which verifies their digest; the snapshot
+is recorded as a source of the results.
 """
 
 import io
@@ -24,7 +24,7 @@ _Path = str | PathLike[str]
 
 
 class DocumentError(ValueError):
-    """A document cannot be read. ``str()`` says what to do."""
+    """A document can't be read. ``str()`` says what to do."""
 
 
 def _refuse(path: _Path, why: str) -> NoReturn:
@@ -38,15 +38,15 @@ def read_excel(
 
     Args:
         path: the file.
-        sheet: a sheet's name or its number, from 0 on; ``None`` for all, or a list. ``sheet_name``,
-            as pandas calls it, does the same.
-        options: those of ``pandas.read_excel``, such as ``header`` and ``skiprows``.
+        sheet: a sheet's name or its number, from 0; a list of these, or ``None`` for all sheets.
+            pandas' name for it, ``sheet_name``, works too.
+        options: options of ``pandas.read_excel``, such as ``header`` and ``skiprows``.
 
     Returns:
-        A pandas ``DataFrame``; for all or a list of sheets, a dict of frames by sheet.
+        A pandas ``DataFrame``; for several sheets, a dict of frames by sheet.
 
     Raises:
-        DocumentError: it is no such workbook, or there is no such sheet.
+        DocumentError: when the file is not such a workbook, or has no such sheet.
     """
     import pandas
 
@@ -70,11 +70,11 @@ def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:
         password: for an encrypted file.
 
     Returns:
-        One string for each page, empty for one that is a picture, as in a scan.
+        One string per page; empty for a page without text, such as a scan.
 
     Raises:
-        DocumentError: it is no such file, or it is encrypted.
-        ModuleNotFoundError: pypdf is missing; the message says how to install it.
+        DocumentError: when it is not a PDF file, or is encrypted with another password.
+        ModuleNotFoundError: when pypdf is missing; the message says how to install it.
     """
     pypdf = _library("pypdf", "pypdf")
     with _opened(path, "a PDF file") as content:
@@ -91,12 +91,12 @@ def read_pptx_text(path: _Path) -> list[str]:
         path: the file.
 
     Returns:
-        One string for each slide. Its lines are the texts in the order of the shapes, tables' rows
-        with tabs between cells as they come, then the speaker's notes, after ``Notes:``.
+        One string per slide: the texts in the order of the shapes, table rows with tabs between
+        cells, then the speaker's notes after ``Notes:``.
 
     Raises:
-        DocumentError: it is no such file, or it is encrypted.
-        ModuleNotFoundError: python-pptx is missing; the message says how to install it.
+        DocumentError: when it is not a ``.pptx`` file, or is encrypted.
+        ModuleNotFoundError: when python-pptx is missing; the message says how to install it.
     """
     pptx = _library("pptx", "python-pptx")
     with _opened(path, "a .pptx presentation") as content:
@@ -118,7 +118,12 @@ def _library(name: str, package: str) -> Any:
 
 @contextmanager
 def _opened(path: _Path, kind: str) -> Iterator[io.BytesIO]:
-    """The content of a file that is ``kind``. What a parser raises of it is a ``DocumentError``."""
+    """Yield a file's content; turn a parser's error in the body into a ``DocumentError``.
+
+    Args:
+        path: the file.
+        kind: the expected kind of file, for the message.
+    """
     with open(path, "rb") as file:
         content = io.BytesIO(file.read())
     try:
@@ -157,16 +162,16 @@ _TABLES = frozenset({"dataset", "data_object"})
 
 
 def load_dataset(name: str) -> Any:
-    """A published dataset as a pandas ``DataFrame``.
+    """Load a published dataset as a pandas ``DataFrame``.
 
     Args:
-        name: its title, the variable that was published, its live name, its logical id or the
-            first six characters of it, for the newest snapshot; or the path of a snapshot, in the
-            workspace or from here.
+        name: for the newest snapshot: its title, the published variable, its live name, or its
+            logical id (the first six characters are enough). For a certain snapshot: its path, in
+            the workspace or relative to the working folder.
 
     Raises:
-        LookupError: no dataset is called so, or several are; the near ones are named.
-        SnapshotError: the snapshot is missing, or is not what was published.
+        LookupError: when no dataset, or more than one, has this name; similar names are listed.
+        SnapshotError: when the snapshot is missing, or differs from what was published.
     """
     store = _Tables(find_workspace(Path.cwd()))
     entry = store.find(_in_workspace(str(name), store.root))
@@ -174,8 +179,12 @@ def load_dataset(name: str) -> Any:
 
 
 def live_names(sources: Iterable[str], folder: Path) -> set[tuple[str, str]]:
-    """The kinds and live names of the published tables among ``sources``, which are relative to
-    ``folder``."""
+    """Return kind and live name of each published table among ``sources``.
+
+    Args:
+        sources: paths or addresses that a cell read.
+        folder: the folder that relative paths start from.
+    """
     inside = [source for source in sources if ARTIFACT_FOLDER in Path(source).parts]
     if not inside:
         return set()
@@ -189,14 +198,14 @@ def live_names(sources: Iterable[str], folder: Path) -> set[tuple[str, str]]:
 
 
 class _Tables(ArtifactStore):
-    """A workspace of which only the tables are seen: a chart may have the same title."""
+    """An artifact store that lists tables only, since a chart may have the same title."""
 
     def list(self) -> tuple[LogEntry, ...]:
         return tuple(entry for entry in super().list() if entry.kind in _TABLES)
 
 
 def _in_workspace(name: str, root: Path) -> str:
-    """The path of a snapshot as the workspace has it; any other name as it is."""
+    """Return a snapshot's path relative to the workspace; any other name unchanged."""
     try:
         inside = Path(os.path.normpath(Path(name).absolute())).relative_to(root)
     except ValueError:

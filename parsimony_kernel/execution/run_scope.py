@@ -1,4 +1,4 @@
-"""Who is running code right now, for stamps and file names."""
+"""The scope of the running code (run, notebook, cell), for provenance and file names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class RunScope:
-    """The run, the notebook, and the cell on whose behalf code runs."""
+    """The run, the notebook and the cell that code runs for."""
 
     run_id: str
     notebook_path: str
@@ -22,7 +22,7 @@ _current: ContextVar[RunScope | None] = ContextVar("parsimony_run_scope", defaul
 
 
 def current_scope() -> RunScope | None:
-    """The innermost scope that is open, or ``None``."""
+    """Return the innermost open scope, or ``None``."""
     return _current.get()
 
 

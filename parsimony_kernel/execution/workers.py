@@ -1,8 +1,8 @@
-"""Worker processes of a cell: they compute, and reach no further than what needs no question.
+"""Worker processes of a cell: side effects that need approval are refused there.
 
-A forked one has the hook of its parent. One that is spawned gets its own with what it is told
-first, when it starts, so only the standard library is imported here. Nobody could be asked in a
-worker: reaching outside is an error there, and the cell that started it tells it as well.
+A forked worker inherits the audit hook. A spawned worker installs its own from its preparation
+data before anything else, so this module imports only the standard library. A worker can't ask for
+approval: a side effect is an error there, and the cell that started it reports it as well.
 """
 
 import builtins
@@ -19,33 +19,33 @@ from typing import Any, NoReturn
 
 from parsimony_kernel.execution.side_effects import EVENTS, Judge
 
-# Who prepares the data of a new process: Python, and the library behind joblib's.
+# Modules that prepare the data of a new process: Python's, and loky, which joblib uses.
 _SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
 _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 @dataclass
 class Workers:
-    """The workers of one cell.
+    """The worker processes of one cell.
 
     Args:
-        workspace: what they may write to.
-        made: the paths that the run has made.
+        workspace: the folder that they may write to.
+        made: the paths that the run has created.
     """
 
     workspace: Path
     made: set[str]
-    # A file where each process adds what it was refused; there once one is started.
+    # A file to which each worker appends its refusals; created when the first one starts.
     _refusals: str = field(default="", init=False)
 
     def starting(self) -> None:
-        """One of them is about to start."""
+        """Prepare for a worker that is about to start."""
         if not self._refusals:
             handle, self._refusals = tempfile.mkstemp(prefix="parsimony-")
             os.close(handle)
 
     def refused(self) -> list[str]:
-        """What they were refused until now, each once; nothing more is noted."""
+        """Return the refusals so far, without duplicates; later ones are not recorded."""
         if not self._refusals:
             return []
         noted, self._refusals = Path(self._refusals), ""
@@ -54,7 +54,7 @@ class Workers:
         return list(dict.fromkeys(lines))
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise ``PermissionError`` in a worker that would have to ask, and note it."""
+        """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
         said = f"a worker process may not reach {what}"
         with suppress(OSError):  # the cell that started it has ended, and nobody reads it
             notes = os.open(self._refusals, os.O_WRONLY | os.O_APPEND)
@@ -63,7 +63,7 @@ class Workers:
         raise PermissionError(f"{said}: do it in the cell itself")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        # Installs the hook where it is unpickled, before the package can be found there.
+        # Unpickling installs the hook in the worker, whose path may lack this package until then.
         given = (str(self.workspace), tuple(self.made), self._refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
@@ -73,7 +73,7 @@ class Workers:
 
 
 def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
-    """From now on this process reaches nothing that a person would be asked about."""
+    """Install an audit hook in this process that refuses side effects that need approval."""
     workers = Workers(Path(workspace), set(made))
     workers._refusals = refusals
     judge = Judge(workers.workspace, made=workers.made)
@@ -88,10 +88,10 @@ def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
 
 
 def watch_workers(here: Callable[[], Workers | None]) -> None:
-    """Let every process that a cell starts from now on begin with the hook. To be called once.
+    """Make every process that a cell starts install the hook first. Call this once.
 
     Args:
-        here: gives the workers of the cell whose code is running.
+        here: returns the workers of the running cell.
     """
     start = multiprocessing.process.BaseProcess.start
 
