@@ -1,4 +1,4 @@
-"""Looking after a workspace without its notebooks: its journal, what is published, what is old."""
+"""Workspace maintenance without a notebook: verify the journal, refresh artifacts, purge turns."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -32,9 +32,9 @@ from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.refresh import watched
 
-# The foreseen ways in which an artifact cannot be made again.
+# Expected failures of rebuilding an artifact.
 TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
-# What is told of how runs go is told of recent ones.
+# Metrics cover this many of the newest turns.
 RECENT_TURNS = 200
 
 
@@ -43,12 +43,12 @@ RECENT_TURNS = 200
 
 @contextmanager
 def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]:
-    """The journal of the workspace that ``folder`` is in.
+    """Open the journal of the workspace that contains ``folder``.
 
-    On a medium that cannot be written a copy is read, unless the caller ``writes``.
+    On a read-only medium a temporary copy is opened, unless the caller ``writes``.
 
     Raises:
-        JournalError: there is none, or it cannot be opened.
+        JournalError: There is no journal, or it can't be opened.
     """
     path = journal_path(find_workspace(folder))
     if not path.is_file():
@@ -66,7 +66,7 @@ def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]
 
 
 def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
-    """All turns, oldest first; one that says it runs, and whose process is gone, is cancelled."""
+    """Return all turns, oldest first; running turns of dead processes count as cancelled."""
     return tuple(
         replace(turn, status="cancelled")
         if turn.status == "running" and not journal.has_process(turn)
@@ -76,10 +76,14 @@ def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
 
 
 def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
-    """The first entry of the journal that was changed or is missing, and what is wrong with it; and
-    what was found of everything published, see ``artifacts.verify``.
+    """Verify the journal and the artifacts (see ``artifacts.verify``) of a workspace.
 
-    A folder with neither is a ``JournalError``.
+    Returns:
+        The first altered or missing journal entry (number, reason) or ``None``, and the artifacts'
+        verification.
+
+    Raises:
+        JournalError: The folder has neither a journal nor artifacts.
     """
     store = ArtifactStore(find_workspace(folder))
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
@@ -90,7 +94,7 @@ def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
-    """What a verification has found, a line each: first what is well."""
+    """Render a verification, one line per finding; intact parts come first."""
     well, wrong = list[str](), list[str]()
     if bad is None:
         well.append(
@@ -110,19 +114,20 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
 
 
 def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:
-    """What happened in each of the recent turns."""
+    """Return the events of each of the newest ``RECENT_TURNS`` turns."""
     return [journal.events(turn.run_id) for turn in journal.turns()[-RECENT_TURNS:]]
 
 
-# -- what is published
+# -- artifacts
 
 
 async def refresh_watched(
     publisher: Publisher, words: str, effects: Effects, *, accept: bool, allow: bool
 ) -> Refreshed:
-    """Refresh an artifact; its code is stopped before it reaches outside, unless ``allow``.
+    """Refresh an artifact; unless ``allow``, its code is stopped before it reaches outside.
 
-    What leaves then is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
+    Outside effects are logged in ``effects`` before they happen. Raises what ``refresh_named``
+    raises.
     """
     leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [])
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
@@ -134,13 +139,16 @@ async def refresh_watched(
 async def refresh_in(
     folder: Path, names: list[str], *, accept: bool = False, allow: bool = False
 ) -> AsyncIterator[tuple[str, Refreshed | Exception]]:
-    """Refresh artifacts by name, or without names all that code has made, one after the other.
+    """Refresh artifacts one after the other.
 
     Args:
-        accept: publish what comes out although it is another.
-        allow: let the code reach outside, on record where there is a journal.
+        folder: A folder of the workspace.
+        names: The artifacts; if empty, all datasets and charts.
+        accept: Publish the result even if it differs.
+        allow: Let the code reach outside; logged if there is a journal.
 
-    Gives for each its name and what was found, or which of ``TROUBLE`` stood in the way.
+    Yields:
+        The name of each artifact, and its result or the ``TROUBLE`` exception that prevented it.
     """
     with ExitStack() as stack:
         store, effects = ArtifactStore(find_workspace(folder)), cast(Effects, MemoryEffects())
@@ -155,7 +163,7 @@ async def refresh_in(
             except StorageError as exc:
                 yield ARTIFACT_FOLDER, exc
                 return
-            # By what names one snapshot: titles and variables may name several artifacts.
+            # By reference, which is unique: titles and variables may name several artifacts.
             wanted = [(entry.name, reference(entry.ref)) for entry in made]
         for name, words in wanted:
             try:
@@ -167,20 +175,20 @@ async def refresh_in(
                 yield name, exc
 
 
-# -- what is old
+# -- purging
 
 
 def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged, int, int]:
-    """Forget the turns that ended before then, and the replaced files of before.
+    """Purge turns that ended before ``before``, and older copies of replaced files.
 
-    Published artifacts stay. With ``dry_run`` all of it is only counted.
+    Published artifacts stay. With ``dry_run`` everything is only counted.
 
     Returns:
-        What went of the journal, how many files went, and their bytes.
+        The purged part of the journal, the number of deleted files, and their bytes.
 
     Raises:
-        JournalError: there is no journal, or it cannot be written.
-        StorageError: a file cannot be deleted.
+        JournalError: There is no journal, or it can't be written.
+        StorageError: A file can't be deleted.
     """
     with journal_of(folder, writes=not dry_run) as journal:
         if not dry_run:
