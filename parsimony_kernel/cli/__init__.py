@@ -1,6 +1,6 @@
 """The command line, ``jupyter parsimony``.
 
-``commands.toml`` says what there is and how it is typed; the function that a command names is
-imported when it runs, so that help is there at once. It gives the exit code, and raises what keeps
-it from its work: ``main`` prints that in one line.
+``commands.toml`` defines the commands and their arguments. A command's function is imported only
+when it runs, so that help is fast. It returns the exit code, or raises an error that ``main``
+prints in one line.
 """

@@ -23,17 +23,21 @@ TIMEOUT_S = 300
 _NAME = "01_quickstart.ipynb"
 _DATA = (Path("data") / "iowa-electricity.csv", Path("data") / "README.md")
 _HERE = Path(__file__).parents[1]
-# In an installation the quickstart lies in the package, in a checkout among the examples.
+# The quickstart is in the package when installed, in ``notebooks`` in a checkout.
 _PLACES = (_HERE / "quickstart", _HERE.parent / "notebooks")
 _FOLDER = Path("parsimony-demo")
 
 
 class DemoError(SessionError):
-    """Why the notebook was not run to its end. ``str()`` is one sentence with the remedy."""
+    """The demo failed. ``str()`` is the reason with the remedy."""
 
 
 def quickstart() -> Path:
-    """The notebook that comes along, with its data beside it."""
+    """Return the path of the packaged notebook, which has its data beside it.
+
+    Raises:
+        DemoError: The notebook or its data is missing.
+    """
     for place in _PLACES:
         if all((place / each).is_file() for each in (_NAME, *_DATA)):
             return place / _NAME
@@ -43,12 +47,12 @@ def quickstart() -> Path:
 def demo(_: argparse.Namespace) -> int:
     """Execute the quickstart in the Parsimony Agent kernel with the built-in model.
 
-    Its data, what it publishes and the executed notebook go to ``parsimony-demo``. That is written
-    as well where a cell fails, as far as it came.
+    Data, artifacts and the executed notebook go to ``parsimony-demo``. If a cell fails, the
+    partly executed notebook is written too.
 
     Raises:
-        DemoError: a cell fails or takes too long, the kernel does not start, or the folder cannot
-            be written.
+        DemoError: A cell fails or times out, the kernel doesn't start, or the folder can't be
+            written.
     """
     defer_grammar_of_addresses()
     import nbformat  # deferred: a second of imports that few commands need
@@ -62,7 +66,7 @@ def demo(_: argparse.Namespace) -> int:
         _forget()
         content = nbformat.read(source, as_version=4)
         output.say(f"Running {source} with the built-in rule-based model (no LLM) …")
-        # What tells of the run in the end is imported while the kernel works on another core.
+        # Import what the summary needs while the kernel works on another core.
         Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
         problem = _execute(content, executed)
         durable.replace(executed, nbformat.writes(content).encode())
@@ -76,7 +80,7 @@ def demo(_: argparse.Namespace) -> int:
 
 
 def _forget() -> None:
-    """Let a run know nothing of the one before it."""
+    """Hide the turns of earlier demo runs from the new one."""
     path = journal_path(_FOLDER)
     if path.is_file():
         with closing(SqliteJournal(path)) as journal:
@@ -84,8 +88,14 @@ def _forget() -> None:
 
 
 def _execute(content: Any, executed: Path) -> str:
-    """Run the cells of ``content`` in the folder of ``executed`` and put their outputs into it;
-    gives what stopped them. ``DemoError`` when none could run."""
+    """Run the cells of ``content`` in the folder of ``executed``, adding their outputs to it.
+
+    Returns:
+        Why a cell failed; empty on success.
+
+    Raises:
+        DemoError: The kernel can't be started.
+    """
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -116,7 +126,7 @@ def _execute(content: Any, executed: Path) -> str:
     except (DeadKernelError, CellExecutionError) as exc:
         return f"{executed.name} stopped: {_last_line(str(exc))}"
     except (RuntimeError, OSError) as exc:
-        # Else the client, which has no kernel to end, fails once more as this process ends.
+        # Otherwise the client's exit handler fails too, as it has no kernel to shut down.
         atexit.unregister(client._cleanup_kernel)
         raise DemoError(
             f"The kernel {KERNEL_NAME!r} did not start: {_last_line(str(exc)).rstrip('.')}. "
@@ -130,7 +140,7 @@ def _last_line(text: str) -> str:
 
 
 def _tell(content: Any, source: Path, executed: Path) -> None:
-    """What each agent cell showed; then what ran, what was published, and how to open it."""
+    """Print the output of each agent cell, then a summary, artifacts, and how to open them."""
     from parsimony_kernel.artifacts.places import Folder
     from parsimony_kernel.artifacts.store import ArtifactStore
 

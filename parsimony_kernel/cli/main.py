@@ -1,6 +1,6 @@
-"""``jupyter parsimony``: what can be done outside a notebook, and how it is typed.
+"""The entry point of ``jupyter parsimony``: argument parsing and dispatch.
 
-Trouble with what was typed is one line with its remedy and exit code 2.
+A usage error is one line with its remedy, and exit code 2.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _JSON = {"action": "store_true", "help": "as one JSON object"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; gives the exit code. What was typed wrongly, and help, exit at once."""
+    """Run a command and return its exit code. Usage errors and help exit at once."""
     try:
         arguments = parser().parse_args(sys.argv[1:] if argv is None else argv)
     except Misuse as wrong:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return output.fail("Stopped.")
     except output.OutputLost as problem:
-        # What is still in the buffer would fail once more when the interpreter ends.
+        # Otherwise the unflushed buffer would fail again at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.fail(problem)
     except Misuse as wrong:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(where: str, arguments: argparse.Namespace) -> int:
-    """Import what runs a command, and run it: help needs none of it."""
+    """Import a command's function and run it; importing late keeps help fast."""
     folder = getattr(arguments, "folder", None)
     if folder is not None and not folder.is_dir():
         raise Misuse(f"There is no folder {str(folder)!r}: name another with --folder.")
@@ -64,13 +64,13 @@ def _run(where: str, arguments: argparse.Namespace) -> int:
 
 
 def _epilog(examples: Sequence[tuple[str, str]]) -> str:
-    """The end of a command's help: what is typed with what that does, and the exit codes."""
+    """Render the end of a command's help: examples and exit codes."""
     rows = [(f"{PROGRAM} {typed}", meaning) for typed, meaning in examples]
     return f"for example:\n{terms(rows, _MEANING_AT)}\n\n{EXIT_CODES}"
 
 
 def parser() -> Parser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     whole = Parser(
         prog=PROGRAM,
         description="Parsimony Agent outside the notebook.",

@@ -1,7 +1,6 @@
-"""What a command tells: text for a person, one JSON object for a program, a line of trouble.
+"""Output of commands: text for people, one JSON object for programs, one line per error.
 
-What is done goes to the standard output, and why something could not be done to the standard
-error.
+Results go to standard output, errors to standard error.
 """
 
 import json
@@ -13,13 +12,14 @@ DONE, FAILED, MISUSED = 0, 1, 2
 
 
 class OutputLost(Exception):
-    """What a command says could not be written. ``str()`` is one sentence."""
+    """A command's output could not be written. ``str()`` is one sentence."""
 
 
 def say(text: str) -> None:
-    """Write ``text`` and a line end. ``OutputLost`` when that fails.
+    """Write ``text`` and a newline; characters that the output can't encode are escaped.
 
-    A character that the output cannot encode is written as an escape.
+    Raises:
+        OutputLost: Writing failed.
     """
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
@@ -36,7 +36,9 @@ def as_json(value: Mapping[str, Any]) -> None:
 
 
 def fail(problem: Exception | str, code: int = FAILED) -> int:
-    """Tell why it could not be done; gives the exit code of that: ``MISUSED`` where it was typed
-    wrongly, and only the command can know."""
+    """Print an error to standard error and return its exit code.
+
+    Commands pass ``MISUSED`` for usage errors that the parser can't detect.
+    """
     print(str(problem), file=sys.stderr)
     return code

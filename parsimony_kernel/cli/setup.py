@@ -1,4 +1,4 @@
-"""Making the kernel known, the notebook as a server, what a run needs, and the signing keys."""
+"""Setup commands: ``install``, ``mcp``, ``doctor`` and ``keys``."""
 
 import argparse
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 
 
 def install(arguments: argparse.Namespace) -> int:
-    """Make the kernel known to Jupyter."""
+    """Install the kernelspec."""
     from parsimony_kernel.kernel import install as kernelspec
 
     placed = kernelspec.install(user=arguments.user)
@@ -19,7 +19,7 @@ def install(arguments: argparse.Namespace) -> int:
 
 
 def mcp(arguments: argparse.Namespace) -> int:
-    """Serve a running notebook to an MCP client, until that goes away."""
+    """Serve a running notebook to an MCP client until the client disconnects."""
     try:
         from parsimony_kernel.mcp import server
     except ModuleNotFoundError as missing:
@@ -31,7 +31,7 @@ def mcp(arguments: argparse.Namespace) -> int:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Check what a run needs, and say what to do about what is missing."""
+    """Check the requirements of a run, and print remedies."""
     from parsimony_kernel.doctor.checks import run_checks, to_text
 
     findings = run_checks(model=arguments.model)
@@ -44,7 +44,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def keys(arguments: argparse.Namespace) -> int:
-    """List, rotate or revoke the keys that sign waiting questions; no secret is ever shown."""
+    """List, rotate or revoke the keys that sign pending questions; no secret is ever printed."""
     if (arguments.key_id is not None) != (arguments.action == "revoke"):
         raise Misuse("revoke takes the id of a key, and list and rotate take none.")
     keyring = Keyring.open()

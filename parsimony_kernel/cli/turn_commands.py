@@ -1,4 +1,4 @@
-"""The turns of a workspace: listed, shown, and answered."""
+"""Turn commands: ``runs``, ``show`` and ``resume``."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
 
 
 def runs(arguments: argparse.Namespace) -> int:
-    """List the turns, the newest last."""
+    """List turns, the newest last."""
     with journal_of(arguments.folder.resolve()) as journal:
         found = _of_notebook(turns_of(journal), arguments.notebook)
     shown = found[-arguments.limit :]
@@ -32,7 +32,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Show the record of a turn as its cell does, from the journal alone."""
+    """Print the record of a turn as its cell shows it, from the journal alone."""
     from parsimony_kernel.view.fold import code_that_worked
 
     with journal_of(arguments.folder.resolve()) as journal:
@@ -55,7 +55,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """List the questions that wait, or answer one."""
+    """List pending questions, or answer one."""
     from parsimony_kernel.session import resume
 
     folder = arguments.folder.resolve()
@@ -80,9 +80,10 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
-    """The turns of one notebook, or all where none is named.
+    """Filter the turns by notebook, named by its path in the workspace; ``None`` keeps all.
 
-    A notebook goes by its path in the workspace. Raises ``SessionError`` where it has no turn.
+    Raises:
+        SessionError: The notebook has no turns.
     """
     if named is None:
         return list(turns)
@@ -97,7 +98,7 @@ def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
 
 
 def _described(turn: TurnRow) -> dict[str, Any]:
-    """A turn for a program. Times are ISO 8601 in UTC, empty while unknown."""
+    """Return a turn as JSON data. Times are ISO 8601 in UTC, empty while unknown."""
     told = {name: getattr(turn, name) for name in _TOLD}
     return {"turn_id": turn.run_id, "notebook": turn.notebook, "turn": turn.ordinal, **told}
 
@@ -123,7 +124,7 @@ def _listing(turns: list[TurnRow], more: int) -> str:
 
 
 def _record(events: Sequence[AgentEvent]) -> str:
-    """The record of a turn and what it has used. What it does just now is not on record."""
+    """Render the record of a turn and its usage, without its live progress."""
     from parsimony_kernel.view.blocks import ProgressBlock
     from parsimony_kernel.view.fold import replay
     from parsimony_kernel.view.plain_text import record_of

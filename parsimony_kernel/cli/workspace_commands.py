@@ -1,4 +1,4 @@
-"""Looking after a workspace: verify, refresh, purge, the journal's file, and figures."""
+"""Workspace commands: ``verify``, ``refresh``, ``purge``, ``journal``, ``trust``, ``metrics``."""
 
 import argparse
 import asyncio
@@ -61,7 +61,7 @@ async def _refresh(arguments: argparse.Namespace) -> int:
 
 
 def _described(name: str, done: Any) -> dict[str, Any]:
-    """What was found of one artifact, for a program; ``done`` may be why it could not be made."""
+    """Return a refresh result as JSON data; ``done`` is the result or the exception."""
     failed = isinstance(done, Exception)
     entry = None if failed else done.entry
     facts = {key: getattr(entry, key, None) for key in ("kind", "path")}
@@ -95,7 +95,7 @@ def purge(arguments: argparse.Namespace) -> int:
 
 
 def journal(arguments: argparse.Namespace) -> int:
-    """Say where the journal lies, or set it aside."""
+    """Print the journal's path, or set the journal aside."""
     from parsimony_kernel.storage.database import set_aside
     from parsimony_kernel.storage.workspace import journal_path
 
@@ -111,7 +111,7 @@ def journal(arguments: argparse.Namespace) -> int:
 
 
 def trust(arguments: argparse.Namespace) -> int:
-    """Accept what is published and the journal as they are."""
+    """Accept the artifacts and the journal in their current state."""
     from parsimony_kernel.storage import workspace
 
     root = workspace.find_workspace(arguments.folder.resolve())
@@ -129,7 +129,7 @@ def trust(arguments: argparse.Namespace) -> int:
 
 
 def metrics(arguments: argparse.Namespace) -> int:
-    """Show how the recent turns went."""
+    """Print metrics of the recent turns."""
     from parsimony_kernel.metrics import alerts, figures, prometheus
 
     with maintenance.journal_of(arguments.folder.resolve()) as opened:

@@ -1,1 +1,1 @@
-"""What a run needs, and what to do about what is missing."""
+"""Health checks: the requirements of a run, with remedies."""

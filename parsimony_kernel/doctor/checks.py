@@ -1,6 +1,6 @@
-"""Checks of what a run needs, each with a remedy.
+"""Health checks of a run's requirements, each with a remedy.
 
-Nothing is changed, and nothing leaves the machine.
+Checks change nothing and send nothing.
 """
 
 import os
@@ -25,10 +25,10 @@ _ANY_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked.
+    """The result of one check.
 
-    ``remedy`` is what to do where it is not ``ok``. A run can do without what is a ``warn``, and
-    not without what is an ``error``.
+    ``remedy`` says what to do unless the check is ``ok``. ``warn`` doesn't prevent a run; ``error``
+    does.
     """
 
     name: str
@@ -41,17 +41,18 @@ class Check:
 def run_checks(
     environ: Mapping[str, str] = os.environ, model: str | None = None
 ) -> tuple[Check, ...]:
-    """Run all checks, in the order in which a person would mend them.
+    """Run all checks, in the order in which a person would fix them.
 
     Args:
-        model: the model to check; that of the environment when it is ``None``.
+        environ: Environment variables.
+        model: The model to check; by default that of the environment.
     """
     named = model or environ.get("PARSIMONY_MODEL") or OFFLINE
     return (_kernel(), _litellm(), *_models(named, environ))
 
 
 def to_text(checks: Iterable[Check]) -> str:
-    """A line for each check, and below it what to do."""
+    """Render one line per check, followed by its remedy."""
     lines: list[str] = []
     for each in checks:
         mark = "ok  " if each.ok else "NOT " if each.level == "error" else "look"
@@ -84,7 +85,7 @@ def _litellm() -> Check:
     problem = self_check()
     if problem is None:
         return Check("litellm", True, f"{version('litellm')} is installed")
-    # The built-in model does without it; a provider's model says so itself.
+    # The built-in model doesn't need it; the check of an LLM reports it itself.
     remedy = f"Run: {problem.rpartition('run: ')[2]}"
     return Check("litellm", False, problem, remedy, "warn")
 
@@ -107,7 +108,7 @@ def _models(named: str, environ: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _context(environ: Mapping[str, str]) -> Check:
-    """Whether somebody has said how long a prompt Ollama takes: it cuts a longer one silently."""
+    """Check that Ollama's context length is set: it truncates longer prompts silently."""
     if "num_ctx" in environ.get(PARAMETERS, "") or environ.get("OLLAMA_CONTEXT_LENGTH"):
         return Check("context", True, "the length of a prompt is set")
     says = "Ollama cuts a prompt silently at its num_ctx, often 4,096 tokens; a turn needs more"

@@ -1,8 +1,8 @@
-"""Which history is a notebook's: that of its name, of the name it had, or none yet.
+"""Notebook identity: find a notebook's history in the journal after a rename, move or copy.
 
-A notebook that the journal does not know is told by the ids of its cells: those whose turns the
-journal has under another name. A copy begins its own history. The rule of the place: looking
-changes nothing, and where it is not clear whose history it is, none is taken over.
+A notebook with a new name is recognised by its cell ids, if the journal has turns of these cells
+under another name. A copy starts its own history. Rules: recognising changes nothing; an ambiguous
+history is not adopted.
 """
 
 import json
@@ -18,13 +18,13 @@ from typing import Any, Final
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 
-# What a notebook is called whose name nobody tells.
+# The name of a notebook whose front end doesn't report one.
 NAMELESS: Final = "untitled"
-# This process, in the names of what has none.
+# Identifies this process in the history name of an unnamed notebook.
 LIFE: Final = uuid.uuid4().hex[:8]
-# Larger ones are not read for their cells.
+# Larger notebooks are not read for cell ids.
 MAX_BYTES = 64 * 2**20
-# Of more files in a folder no other one is looked at.
+# Most notebooks of a folder that are compared.
 MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
@@ -33,8 +33,10 @@ _REPEATED = re.compile(r"#\d+\Z")
 
 @dataclass(frozen=True)
 class Recognised:
-    """What the cells of a notebook tell: a sentence for people, and the history that moves, from
-    one name to another. Empty where it has its own history, or none yet."""
+    """A recognition result: a sentence for people, and the history rename (old, new), if any.
+
+    Empty if the notebook has its own history, or none yet.
+    """
 
     sentence: str = ""
     moves: tuple[str, str] | None = None
@@ -44,8 +46,10 @@ class Recognised:
 
 
 def name_in(workspace: Path, notebook: Path) -> str:
-    """The notebook's name: its path in the workspace, so that two of one file name in different
-    folders stay apart."""
+    """Return the notebook's path in the workspace, which is unique unlike its file name.
+
+    A notebook outside of the workspace gets its absolute path.
+    """
     try:
         return notebook.resolve().relative_to(workspace.resolve()).as_posix()
     except ValueError:
@@ -53,21 +57,21 @@ def name_in(workspace: Path, notebook: Path) -> str:
 
 
 def history_name(name: str, life: str = LIFE) -> str:
-    """The name under which the journal keeps the turns of the notebook ``name``.
+    """Return the name under which the journal keeps the turns of the notebook ``name``.
 
-    Without a name nobody knows which notebook it is: its history is that of one process.
+    An unnamed notebook can't be identified later, so its history is tied to one process, ``life``.
     """
     return f"{name}#{life}" if PurePosixPath(name).name == NAMELESS else name
 
 
 def plain_name(history: str) -> str:
-    """The notebook's name, of the one under which the journal keeps its turns."""
+    """Return the notebook's name for a history name; the inverse of ``history_name``."""
     found = _OF_A_LIFE.fullmatch(history)
     return found["name"] if found else history
 
 
 def called(history: str) -> str:
-    """What people read as the name of the notebook with that history."""
+    """Format a history name for people."""
     found = _OF_A_LIFE.fullmatch(history)
     return f"a notebook without a name ({found['life']})" if found else history
 
@@ -76,15 +80,15 @@ def called(history: str) -> str:
 
 
 def cells_of(path: Path) -> frozenset[str]:
-    """The ids of the file's code cells, which are their keys in the journal.
+    """Return the ids of a notebook's code cells, which are their keys in the journal.
 
-    Empty when there is no such file, or none that can be read as a notebook.
+    Empty if the file is missing or isn't a readable notebook.
     """
     return frozenset(each["id"] for each in _code_cells(path) if isinstance(each.get("id"), str))
 
 
 def source_after(path: Path, cell_id: str) -> str:
-    """The source of the code cell behind the one with ``cell_id``; empty where there is none."""
+    """Return the source of the code cell after ``cell_id``; empty if there is none."""
     cells = _code_cells(path)
     following = (
         after.get("source")
@@ -112,33 +116,37 @@ def _code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
-    """Recognise the notebook at ``path``, take its history over, and say so in one sentence.
+    """Recognise the notebook at ``path`` and move its history to its new name.
 
-    Empty when there is nothing to say. ``JournalError`` when the journal cannot be read or written.
+    Returns:
+        One sentence for people; empty if there is nothing to report.
+
+    Raises:
+        JournalError: The journal can't be read or written.
     """
     found = recognise(journal, workspace, path)
     if found.moves is not None and not journal.move_notebook(*found.moves):
-        return ""  # another process was at it meanwhile
+        return ""  # another process moved it meanwhile
     return found.sentence
 
 
 def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised:
-    """Whose history the notebook at ``path`` goes on with, by its cells.
+    """Determine from cell ids which history the notebook at ``path`` continues.
 
-    One that the journal knows by its name is the same, unless it has none of the cells and exactly
-    one other file of its folder has them. Else it was moved where another one with its cells is not
-    there any more, and is a copy where that one is. While a process that had turns of the other one
-    lives, it goes on under the old name, and nothing is taken from it.
+    - Known name: its own history, unless it has none of the recorded cells and exactly one other
+      file of its folder, unknown to the journal, has them: then the history moves to that file.
+    - New name, cells of one known notebook: moved if that notebook is gone, else a copy.
+    - While a process with turns of the other notebook is alive, its history stays there.
 
     Raises:
-        JournalError: the journal cannot be read.
+        JournalError: The journal can't be read.
     """
     name = name_in(workspace, path)
     if PurePosixPath(name).suffix != ".ipynb" or not (names := journal.notebook_names()):
         return Recognised()
     if not (cells := cells_of(path)):
         return Recognised()
-    turns_of = cache(journal.turns)  # of all of them only where the name is a new one
+    turns_of = cache(journal.turns)  # of every notebook only if the name is new
 
     def is_open(other: str) -> bool:
         return any(map(journal.has_process, turns_of(other)))
@@ -179,10 +187,12 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:
-    """Whether the notebook with these turns is not at ``other`` any more: nothing is there beside
-    the one at ``path``, or a notebook with none of their cells."""
+    """Whether the notebook with these turns has left ``other``.
+
+    True if ``other`` is missing, is the same file as ``path``, or has none of the turns' cells.
+    """
     try:
-        if other.samefile(path):  # under a name that differs in case, or a second link
+        if other.samefile(path):  # the name differs only in case, or is another link
             return True
     except (FileNotFoundError, NotADirectoryError):
         return True
@@ -200,7 +210,7 @@ def _have_in_common(turns: Sequence[TurnRow], cells: frozenset[str]) -> bool:
 
 
 def _current(turns: Sequence[TurnRow]) -> frozenset[str]:
-    """The keys of the cells whose turns are not replaced."""
+    """Return the cell keys of turns that aren't replaced."""
     return frozenset(
         _REPEATED.sub("", turn.cell_key) for turn in turns if turn.status != "replaced"
     )

@@ -1,7 +1,7 @@
-"""The tools of a notebook's turns: those of every turn, functions of the person's, and MCP servers.
+"""Tools of a notebook's turns: the built-in ones, the user's functions, and MCP servers.
 
-A function of the person's is looked up by name when a turn begins; where the name holds none any
-more, the turn is refused with the remedy.
+A user's function is resolved by variable name when a turn begins; if the variable no longer holds
+a function, the turn is refused with the remedy.
 """
 
 import json
@@ -36,12 +36,14 @@ from parsimony_kernel.tools import Tool, Tools, tool
 
 @dataclass(eq=False)
 class NotebookTools(Mapping[str, Tool]):
-    """The tools that a notebook's turns have. As a mapping, those that the person added.
+    """The tools of a notebook's turns. As a mapping, only the tools that the user added.
 
     Args:
-        folder: what paths of procedures are relative to.
-        servers: the MCP servers that the person added.
-        must_be_free: raises ``SessionError`` while a turn runs.
+        executor: Runs code and holds the user's functions.
+        publisher: Publishes artifacts.
+        folder: The notebook's folder; paths of procedures are relative to it.
+        servers: The MCP servers that the user added.
+        must_be_free: Raises ``SessionError`` while a turn runs.
     """
 
     executor: BaseCodeExecutor
@@ -49,7 +51,7 @@ class NotebookTools(Mapping[str, Tool]):
     folder: Path
     servers: Servers
     must_be_free: Callable[[], None]
-    # The names of the tools that were made of the person's variables.
+    # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tool:
@@ -62,9 +64,10 @@ class NotebookTools(Mapping[str, Tool]):
         return len(self.added())
 
     def added(self) -> Tools:
-        """Functions of the person's as the notebook defines them now, and what servers bring.
+        """Return the MCP servers' tools and the user's functions as defined now.
 
-        ``SessionError`` where what was added is no function any more.
+        Raises:
+            SessionError: An added variable can't be a tool any more.
         """
         variables, reserved = self.executor.variables(), self.of_every_turn()
         own = []
@@ -77,18 +80,24 @@ class NotebookTools(Mapping[str, Tool]):
         return self.servers.tools() + own
 
     def add(self, name: str) -> Tool:
-        """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
-        be one, or in a turn. MCP servers are started by ``servers``."""
+        """Add the function in variable ``name`` as a tool. MCP servers are added by ``servers``.
+
+        Raises:
+            SessionError: It can't be a tool, or a turn is running.
+        """
         self.must_be_free()
         made = _made(name, self.executor.variables().get(name), self.of_every_turn())
-        # The newest of two tools of one name is meant.
+        # A new tool replaces an older one with the same tool name.
         others = {each: tool for each, tool in self._own.items() if tool != made.name}
         self._own = {**others, name: made.name}
         return made
 
     def remove(self, name: str) -> None:
-        """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
-        turn."""
+        """Remove a user's tool, by variable or tool name, or stop an MCP server.
+
+        Raises:
+            SessionError: There is no such tool, or a turn is running.
+        """
         self.must_be_free()
         if name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX)):
             return
@@ -99,12 +108,12 @@ class NotebookTools(Mapping[str, Tool]):
             del self._own[each]
 
     def close(self) -> None:
-        """Take all that the person added away, and end the servers."""
+        """Remove all added tools and stop the MCP servers."""
         self._own.clear()
         self.servers.close()
 
     def of_every_turn(self) -> Tools:
-        """The tools that no turn is without."""
+        """Return the built-in tools that every turn has."""
         limits = AgentGuardrails()
         return self.of_run(RunScope("", "", "", 0), limits, lambda event: None, set())
 
@@ -115,12 +124,13 @@ class NotebookTools(Mapping[str, Tool]):
         emit: Callable[[AgentEvent], None],
         seen: set[LiveName],
     ) -> Tools:
-        """The tools of one run, but for those that were added.
+        """Return the built-in tools of one run, without added ones.
 
         Args:
-            scope: on whose behalf code runs.
-            emit: takes the events of publishing.
-            seen: the kinds and live names that the run has read or written; added to.
+            scope: The run, notebook and cell on whose behalf code runs.
+            limits: The turn's limits.
+            emit: Receives the events of publishing.
+            seen: (kind, name) of artifacts that the run has read or written; updated in place.
         """
         executor, publisher = self.executor, self.publisher
 
@@ -128,7 +138,7 @@ class NotebookTools(Mapping[str, Tool]):
             try:
                 return slice_of(executor.origin_ledger, variable).code
             except SliceError:
-                return None  # the cells of the lineage are kept in its place
+                return None  # the artifact keeps the cells of the lineage instead
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
         return (
@@ -144,10 +154,14 @@ class NotebookTools(Mapping[str, Tool]):
         )
 
     def playbook(self, file: str, tools: Tools | None = None) -> Playbook:
-        """What ``file``, relative to the notebook, says of a task that is done with ``tools``, by
-        default those of a turn. Without a file nothing is said.
+        """Load a procedure (task file); its guards are functions of the notebook.
 
-        Its guards are functions of the notebook. ``SessionError`` says all that is wrong with it.
+        Args:
+            file: A YAML file, path relative to the notebook; empty for no procedure.
+            tools: The tools it may use; by default all tools of a turn.
+
+        Raises:
+            SessionError: The file can't be read or is invalid; lists everything wrong with it.
         """
         if not file:
             return Playbook()
@@ -169,13 +183,17 @@ class NotebookTools(Mapping[str, Tool]):
             raise SessionError(str(exc)) from exc
 
 
-# What every provider takes.
+# Tool names that every provider accepts.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
-    """The tool of ``value``. ``SessionError`` says what to change."""
-    # By its class: a proxy says that it is an instance of anything.
+    """Make ``value`` a tool.
+
+    Raises:
+        SessionError: It can't be one; says what to change.
+    """
+    # Not isinstance: a proxy object passes that for any class.
     if not issubclass(type(value), FunctionType | Tool):
         raise SessionError(f"{variable!r} is no function of this notebook: define it in a cell.")
     try:

@@ -1,8 +1,8 @@
-"""Answering a question from a shell.
+"""Answer a suspended turn's question from a shell.
 
-Where the notebook's kernel still lives, the answer is given there, so that the run goes on in the
-person's own namespace; else it goes on in this process, in a private one. The rule of the place: a
-question is answered once, so a kernel that lives but is busy is never taken for a dead one.
+If the notebook's kernel is alive, the turn resumes there, in the person's own namespace; else it
+resumes in this process, in a private one. Rule: a question is answered once, so a busy kernel is
+never taken for a dead one.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,22 @@ from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
 
-# Longer than the heartbeat needs to tell a dead kernel.
+# Longer than the heartbeat needs to detect a dead kernel.
 _ANSWERS_WITHIN_S = 5.0
 
 
 def questions(folder: Path) -> tuple[PendingRow, ...]:
-    """The questions that wait in the workspace of ``folder``, newest first.
+    """Return the pending questions in the workspace of ``folder``, newest first.
 
-    Raises ``SessionError`` when there is no journal there.
+    Raises:
+        SessionError: The workspace has no journal.
     """
     with journal_of(folder) as journal:
         return journal.pending()
 
 
 def listing(rows: tuple[PendingRow, ...]) -> str:
-    """The questions as text for a terminal."""
+    """Render the questions as text for a terminal."""
     if not rows:
         return "No question is waiting here."
     lines: list[str] = []
@@ -54,7 +55,7 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
 
 
 def described(row: PendingRow) -> dict[str, Any]:
-    """A question for a program. ``held`` is the code or the call that is to be allowed."""
+    """Return a question as JSON data; ``held`` is the code or call awaiting approval."""
     return {
         "turn_id": row.turn.run_id,
         "notebook": row.turn.notebook,
@@ -69,9 +70,10 @@ def described(row: PendingRow) -> dict[str, Any]:
 
 
 def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
-    """Find the question of ``turn``, named as ``resolve_turn`` reads it, or the only one.
+    """Find the question of ``turn`` (see ``resolve_turn``), or the only one.
 
-    Raises ``SessionError`` when none or several are meant.
+    Raises:
+        SessionError: No question matches, or several do.
     """
     if not rows:
         raise SessionError("No question is waiting here.")
@@ -90,8 +92,16 @@ def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
 def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
     """Answer in the notebook's own kernel.
 
-    ``None`` when it does not live any more; else whether the run went on without an error. Raises
-    ``SessionError`` when it lives and does not answer; nothing is consumed then.
+    Args:
+        row: The question.
+        answer: The person's answer.
+        say: Prints output of the kernel.
+
+    Returns:
+        ``None`` if the kernel is dead; else whether the turn resumed without an error.
+
+    Raises:
+        SessionError: The kernel is alive but can't be reached; the question still waits.
     """
     turn = row.turn
     if not turn.connection_file:
@@ -127,7 +137,7 @@ def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
                     "question still waits. Answer when its cell has finished."
                 ) from exc
             return None
-        # As data, in ASCII: whatever the answer begins with or holds, it stays an answer.
+        # The answer is an ASCII string literal, so it can't be run as a magic or as code.
         code = f"await __import__('parsimony_agent').answer_here({turn.run_id!a}, {answer!a})"
         reply = client.execute_interactive(
             code, store_history=False, allow_stdin=False, output_hook=tell
@@ -138,9 +148,10 @@ def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
 
 
 async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) -> bool:
-    """Answer here, in a private namespace; whether the request was fulfilled.
+    """Answer in this process, in a private namespace; return whether the run completed.
 
-    Raises ``SessionError`` before anything ran.
+    Raises:
+        SessionError: The turn can't be resumed; nothing has run.
     """
     from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.view.fold import replay
@@ -154,7 +165,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     try:
         async for event in session.resume(answer, turn_id=row.turn.run_id):
             if made := getattr(event, "variables", ()):
-                # They are none of the notebook's, as a record would have it.
+                # The record would present them as the notebook's variables, which they aren't.
                 names, event = ", ".join(made), event.model_copy(update={"variables": ()})
             events.append(event)
     finally:

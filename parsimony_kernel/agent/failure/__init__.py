@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = {
-    "core.calls": "loop_signature",
+    "core.tool_calls": "loop_signature",
     "core.endings": "SuspensionRequest TerminationRequest",
     "core.kinds": "Action Failure FailureKind FailureRaised default_action_for",
     "core.policy": "DefaultPolicy RecoveryPolicy",
