@@ -9,10 +9,15 @@ from pathlib import Path
 
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.kernel_process import PATIENCE_S, Cell, LiveKernel, live_kernel
 
 from .conftest import _SETUP
+
+
+# The key that signs is the kernels' own, and whoever checks the journal has it too.
+_KEY = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 
 
 class Desk:
@@ -27,7 +32,7 @@ class Desk:
     def kernel(self) -> LiveKernel:
         if self._kernel is None:
             environ = {
-                "PARSIMONY_SUSPENSION_SECRET": "a secret for tests",
+                **_KEY,
                 "IPYTHONDIR": str(self.folder / ".ipython"),
                 "PARSIMONY_MODEL": "offline",
             }
@@ -59,7 +64,7 @@ class Desk:
     @contextmanager
     def journal(self) -> Iterator[SqliteJournal]:
         """What is on disk, read by another process than the kernel."""
-        opened = SqliteJournal(journal_path(self.folder))
+        opened = SqliteJournal(journal_path(self.folder), keyring=Keyring.open(None, _KEY))
         try:
             yield opened
         finally:

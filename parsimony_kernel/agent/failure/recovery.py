@@ -334,8 +334,8 @@ async def _decided(
 
     Returns the action, its plan, and the plan's text. Falls back to the default policy if the
     policy raises, times out or returns no action. A policy with ``plan`` and ``action_of`` (see
-    ``triage.failure_recovery``) is awaited, unless only a person may answer. Raises ``Cancelled`` when the
-    run is stopped first.
+    ``triage.failure_recovery``) is awaited, unless only a person may answer. Raises ``Cancelled``
+    when the run is stopped first.
     """
     policy: Any = context.policy
     stop = state.cancellation or CancellationRequest()
