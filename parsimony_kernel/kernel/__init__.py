@@ -1,1 +1,1 @@
-"""The Jupyter kernel: IPython's own, named, with the extension loaded; and its installation."""
+"""The Jupyter kernel (IPython's, renamed, with the extension loaded) and its installation."""

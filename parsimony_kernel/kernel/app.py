@@ -1,7 +1,7 @@
-"""The kernel's process: IPython's kernel application, with our kernel and our extension in it.
+"""The kernel's process: IPython's kernel application with our kernel class and extension.
 
-The extension comes last, after whatever the user's own configuration loads, and a kernel without
-it is still a Python kernel: trouble in it is told, never fatal.
+The extension is loaded last, after everything in the user's configuration. If it fails to load,
+the failure is reported and the kernel still starts as a Python kernel.
 """
 
 import sys
@@ -13,9 +13,9 @@ from parsimony_kernel.kernel.kernel import ParsimonyKernel
 
 
 class ParsimonyKernelApp(IPKernelApp):
-    """Reads the user's ``ipython_kernel_config.py`` like the kernel that it extends."""
+    """IPython's kernel application; reads the user's ``ipython_kernel_config.py`` like it."""
 
-    # Installing is `jupyter parsimony install`; the inherited one would write IPython's kernel.
+    # Use `jupyter parsimony install`: the inherited subcommand would install IPython's kernel.
     subcommands: dict[str, object] = {}  # noqa: RUF012 - a traitlets declaration
 
     kernel_class = Type(
@@ -30,7 +30,7 @@ class ParsimonyKernelApp(IPKernelApp):
     ).tag(config=True)
 
     def _log_format_default(self) -> str:
-        # Clients know the kernel's own lines in its error stream by this name.
+        # Clients recognise the kernel's own lines in its error stream by this name.
         return "[IPKernelApp]%(highlevel)s %(message)s"
 
     def init_extensions(self) -> None:
@@ -55,7 +55,7 @@ class ParsimonyKernelApp(IPKernelApp):
                 self._announce(name, "it has no load_ipython_extension function")
 
     def _announce(self, name: str, reason: str) -> None:
-        """Say in the first cell's output why ``%%agent`` is missing."""
+        """Report in the first cell's output why ``%%agent`` is missing."""
         shell = self.shell
 
         def say(*_: object) -> None:

@@ -1,7 +1,7 @@
-"""Put the kernel where front ends look for it.
+"""Install the kernelspec where front ends look for it.
 
-`pip install` brings the kernelspec along; this is for a user whose Jupyter is of another
-environment, and for one that lost its own. `jupyter kernelspec uninstall` takes it away.
+`pip install` includes the kernelspec; this is for Jupyter in another environment, and for a lost
+kernelspec. `jupyter kernelspec uninstall` removes it.
 """
 
 import json
@@ -16,16 +16,17 @@ from parsimony_kernel.core.errors import SessionError
 
 
 class InstallError(SessionError):
-    """Why the kernelspec was not written. ``str()`` is one sentence with the remedy."""
+    """The kernelspec could not be written. ``str()`` is one sentence with the remedy."""
 
 
 def install(*, user: bool = False) -> Path:
-    """Write a kernelspec that starts this interpreter, and give its folder.
+    """Write a kernelspec that starts this interpreter, and return its folder.
 
     Args:
-        user: for the user rather than for this environment.
+        user: Install for the user instead of this environment.
 
-    Raises ``InstallError`` when the place cannot be written.
+    Raises:
+        InstallError: The folder can't be written.
     """
     from ipykernel.kernelspec import get_kernel_dict  # deferred: no kernel start needs these
     from jupyter_client.kernelspec import KernelSpecManager
@@ -35,7 +36,7 @@ def install(*, user: bool = False) -> Path:
         "display_name": "Parsimony Agent",
         "language": "python",
         "interrupt_mode": "signal",
-        # What this ipykernel can do: to be debugged, and, from 7.4 on, to be spoken to encrypted.
+        # Features of this ipykernel: debugging and, from 7.4 on, encrypted connections.
         "metadata": get_kernel_dict()["metadata"],
     }
     with tempfile.TemporaryDirectory() as made:
@@ -56,7 +57,7 @@ def install(*, user: bool = False) -> Path:
 
 
 def _logos() -> list[Path]:
-    """The logos of the kernelspec that came with the package, or of the source tree."""
+    """Find the kernelspec's logos, in the installed package or in the source tree."""
     shared = Path(sys.prefix) / "share" / "jupyter" / "kernels" / KERNEL_NAME
     source = Path(str(files("parsimony_kernel"))).parent / "kernelspec"
     found = (sorted(folder.glob("logo-*")) for folder in (shared, source))

@@ -16,19 +16,19 @@ from parsimony_kernel import __version__
 
 
 class ParsimonyKernel(IPythonKernel):
-    """IPython's kernel, introducing itself as Parsimony Agent."""
+    """IPython's kernel under the name Parsimony Agent."""
 
     implementation = "parsimony"
-    # Clients compare it with IPython's, which is what runs a cell.
+    # Starts with IPython's version: clients compare it, and IPython runs the cells.
     implementation_version = f"{release.version}+parsimony.{__version__}"
 
     _is_stopped = False  # before the cell's code began
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Run a cell; its reply is sent however often, and whenever, Stop is pressed.
+        """Run a cell and always send its reply, whenever and however often Stop is pressed.
 
-        In IPython's kernel a Stop just before or after the cell's code takes the reply with it,
-        and the cell seems to run for ever.
+        In IPython's kernel, Stop just before or after the cell's code loses the reply, so the cell
+        seems to run for ever.
         """
         if threading.current_thread() is not threading.main_thread():
             await super().execute_request(stream, ident, parent)
@@ -41,12 +41,12 @@ class ParsimonyKernel(IPythonKernel):
             signal.signal(signal.SIGINT, before)
 
     async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What the reply to a cell says; also when Stop struck just outside its code."""
+        """Return the content of a cell's reply, even if Stop came just outside its code."""
         if threading.current_thread() is not threading.main_thread():
             return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
         outside = signal.getsignal(signal.SIGINT)
         try:
-            # Not a function of ours, which would stand in the traceback that a person sees.
+            # A handler of ours would appear in the traceback that the person sees.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 if self._is_stopped:
@@ -71,7 +71,7 @@ class ParsimonyKernel(IPythonKernel):
 
     @property
     def banner(self) -> str:
-        """What a console prints at its start."""
+        """The text that a console prints at start."""
         return (
             f"Parsimony Agent {__version__}: begin a cell with %%agent and say what you want; "
             f"%agent help tells the rest\n{self.shell.banner}"

@@ -1,4 +1,4 @@
-"""Stand-ins that tests hand to the real machinery: a scripted model, a manual clock, a provider.
+"""Test doubles: a scripted model, a manual clock, a loopback provider, a live kernel.
 
-They ship with the package, for a user's tests as for ours. Nothing outside of tests imports them.
+They ship with the package, for users' tests as well as ours. Only tests import them.
 """

@@ -1,6 +1,6 @@
-"""A real kernel in a process of its own, driven by messages.
+"""A real kernel in its own process, driven by Jupyter messages.
 
-What a front end sees is what a test sees: replies, outputs and display updates, in order.
+A test sees what a front end sees: replies, outputs and display updates, in order.
 """
 
 import os
@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 @dataclass
 class Cell:
-    """What running one cell came to."""
+    """The result of running one cell: its outputs and its reply."""
 
     status: str = ""
     outputs: list[Message] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Everything that was shown, as plain text; a display that was updated in its last form."""
+        """All output as plain text; an updated display appears in its last form."""
         shown: dict[str, str] = {}
         for number, message in enumerate(self.outputs):
             content = message["content"]
@@ -41,19 +41,19 @@ class Cell:
         return "\n".join(shown.values())
 
     def of_type(self, kind: str) -> list[Message]:
-        """The contents of the outputs of one message type."""
+        """Return the contents of the outputs of one message type."""
         return [m["content"] for m in self.outputs if m["msg_type"] == kind]
 
 
 class LiveKernel:
-    """A running kernel and the channel to it. Made by ``live_kernel``."""
+    """A running kernel and its client. Made by ``live_kernel``."""
 
     def __init__(self, manager: Any, client: Any) -> None:
         self._manager = manager
         self._client = client
 
     def begin(self, source: str, *, cell_id: str | None = None, **options: Any) -> str:
-        """Send a cell and give the id of the request."""
+        """Send a cell and return the request's id."""
         content = {"code": source, "silent": False, "allow_stdin": False, **options}
         message = self._client.session.msg("execute_request", content)
         if cell_id is not None:
@@ -62,7 +62,7 @@ class LiveKernel:
         return str(message["header"]["msg_id"])
 
     def until(self, request: str, text: str, *, patience_s: float = PATIENCE_S) -> None:
-        """Wait until ``text`` stands in an output of ``request``."""
+        """Wait until an output of ``request`` contains ``text``."""
         seen: list[str] = []
         for message in self._of(request, patience_s):
             seen.append(str(message["content"]))
@@ -71,7 +71,7 @@ class LiveKernel:
         raise AssertionError(f"{text!r} never came; what came was {seen[-5:]!r}")
 
     def end(self, request: str, *, patience_s: float = PATIENCE_S) -> Cell:
-        """Wait until ``request`` is finished; what is left of its outputs, and its reply."""
+        """Wait for the end of ``request``; return its remaining outputs and its reply."""
         cell = Cell()
         for message in self._of(request, patience_s):
             if message["msg_type"] == "status":
@@ -97,11 +97,11 @@ class LiveKernel:
 
     @property
     def connection_file(self) -> str:
-        """By which others reach it."""
+        """The path by which other clients connect."""
         return str(self._manager.connection_file)
 
     def is_alive(self) -> bool:
-        """Whether the process is still there."""
+        """Whether the process is alive."""
         return bool(self._manager.is_alive())
 
     def _of(self, request: str, patience_s: float) -> Iterator[Message]:
@@ -120,7 +120,7 @@ class LiveKernel:
 def live_kernel(
     folder: Path, *, name: str = "parsimony-agent", environ: Mapping[str, str] | None = None
 ) -> Iterator[LiveKernel]:
-    """The kernel ``name`` of ``notebook.ipynb`` in ``folder``, ready, while the body runs."""
+    """Run the kernel ``name`` for ``notebook.ipynb`` in ``folder`` during the ``with`` body."""
     from jupyter_client import manager as jupyter  # deferred: tests of other things need none
 
     named = {"JPY_SESSION_NAME": str(folder / "notebook.ipynb")}

@@ -1,4 +1,4 @@
-"""Time for tests: a clock that moves when it is told to, and a loop that does not wait."""
+"""Time for tests: a manually advanced clock, and an event loop that does not wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,12 +13,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """Virtual time.
+    """A clock with virtual time.
 
-    With ``auto`` a sleeper does not wait for anybody: once the loop has nothing else to do, time
-    jumps to the earliest deadline. A sleep that is cancelled first, such as the deadline of work
-    that ended in time, moves nothing. Work in threads or on sockets looks idle to this clock;
-    hand such code ``ManualClock(auto=False)``, where only ``advance`` moves time.
+    With ``auto``, time jumps to the earliest deadline as soon as the event loop is idle. A sleep
+    that is cancelled first, such as the deadline of work that ended in time, moves nothing. Work
+    in threads or on sockets looks idle to this clock; give such code ``ManualClock(auto=False)``,
+    where only ``advance`` moves time.
     """
 
     def __init__(self, start: datetime = START, *, auto: bool = True) -> None:
@@ -31,20 +31,20 @@ class ManualClock:
         self.slept: list[float] = []
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Return the virtual seconds since the clock was made."""
         return self._elapsed
 
     def now(self) -> datetime:
-        """``start`` plus the virtual seconds since."""
+        """Return ``start`` plus the virtual seconds since."""
         return self._start + timedelta(seconds=self._elapsed)
 
     @property
     def sleepers(self) -> int:
-        """How many sleeps wait now."""
+        """The number of pending sleeps."""
         return len(self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait ``seconds`` of virtual time. ``slept`` lists the sleeps that came to their end."""
+        """Wait ``seconds`` of virtual time. ``slept`` lists the completed sleeps."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -63,7 +63,7 @@ class ManualClock:
         self.slept.append(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move time on and wake whoever is due. They run once the caller awaits."""
+        """Advance time and wake due sleepers; they run once the caller awaits."""
         if seconds < 0:
             raise ValueError(f"time does not run backwards: advance({seconds!r})")
         self._elapsed += seconds
@@ -72,7 +72,7 @@ class ManualClock:
                 woken.set_result(None)
 
     async def until_asleep(self, count: int = 1) -> None:
-        """Return once ``count`` sleeps wait."""
+        """Wait until ``count`` sleeps are pending."""
         while len(self._sleepers) < count:
             await asyncio.sleep(0)
 
@@ -85,7 +85,7 @@ class ManualClock:
             self._passes_left -= 1
         else:
             self._passes_left = _IDLE_PASSES
-            # Set, not added: a sum of floats could end a hair before the deadline, for ever.
+            # Assigned, not added: a float sum could stay just below the deadline for ever.
             self._elapsed = max(self._elapsed, min(waiting))
             self.advance(0.0)
         loop.call_soon(self._watch, loop)
@@ -93,9 +93,10 @@ class ManualClock:
 
 @asynccontextmanager
 async def fast_loop(step_s: float = 0.05) -> AsyncIterator[Callable[[], float]]:
-    """Each turn of the loop is ``step_s`` seconds of its clock, however long it takes.
+    """Make each iteration of the event loop advance its clock by ``step_s`` seconds.
 
-    Gives how many have passed.
+    Yields:
+        A function that returns the seconds passed.
     """
     loop = asyncio.get_running_loop()
     real, begun, ahead = loop.time, loop.time(), 0.0
