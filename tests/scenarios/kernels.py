@@ -15,7 +15,6 @@ from parsimony_kernel.testing.kernel_process import PATIENCE_S, Cell, LiveKernel
 
 from .conftest import _SETUP
 
-
 # The key that signs is the kernels' own, and whoever checks the journal has it too.
 _KEY = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 
