@@ -136,7 +136,7 @@ async def test_vanished_server_is_a_loss_then_one_sentence(gateway: str, token: 
         await executor.execute("x = 1")
         server.close()
         await line.cut()
-        assert "gone with it: x, and what" in lost(await executor.execute("x")).message
+        assert "gone with it: x; what" in lost(await executor.execute("x")).message
         error = (await executor.execute("1")).error
         assert error is not None
         assert error.message.endswith(
