@@ -191,7 +191,7 @@ class TestMisuse:
 
     @pytest.mark.parametrize(
         ("typed", "meant"),
-        [("demmo", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
+        [("dome", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
     )
     def test_unknown_command_suggests_nearest(
         self, typed: str, meant: str, capsys: pytest.CaptureFixture[str]

@@ -79,7 +79,10 @@ def reader(row: Mapping[str, Any]) -> Reader:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest of ``known``; empty if none is near."""
+    # Farther away only where it begins alike: "dome" is demo, "foo" is no tools.
+    alike = [each for each in known if each[:1] == word[:1]]
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    found = found or difflib.get_close_matches(word, alike, n=1, cutoff=0.5)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 

@@ -120,7 +120,7 @@ def _result(node: ast.Call, known: Known) -> Value | None:
     if isinstance(node.func, ast.Attribute):
         on = value_of(node.func.value, known)
         if isinstance(on, Text):
-            return _of_path(on, node.func.attr, handed) if on.path else None
+            return _of_text(on, node.func.attr, handed)
         called = _attribute(on, node.func.attr)
     else:
         called = value_of(node.func, known)
@@ -136,19 +136,35 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return Text(("~",), path=True)
         case _, Text() | Ref() if name in _SAME | _FILES:
             return replace(first, path=True) if isinstance(first, Text) else first
+        case "glob" | "iglob", Text():
+            return (first,)
+        case "partial", _:
+            return first
+        case "import_module" | "__import__", Text(parts=(str(module),)):
+            return Ref(module)
     # An HTTP client with a given transport opens no connections itself.
     if any(each.arg == "transport" for each in node.keywords):
         return None
     return replace(called, name=f"{called.name}()")
 
 
-def _of_path(path: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
-    """Evaluate a method call on a path abstractly."""
+def _of_text(text: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
+    """Evaluate a method call on a string or a path abstractly."""
+    if not text.path:
+        return _up_to(text, "{") if method == "format" else None
     if method == "joinpath":
-        return _joined((path, *handed), path=True)
+        return _joined((text, *handed), path=True)
     if method in _LISTING:
-        return (_joined((path, *(handed or (Text(("*",)),))), path=True),)
-    return path if method in _SAME else None
+        return (_joined((text, *(handed or (Text(("*",)),))), path=True),)
+    return text if method in _SAME or method == "open" else None
+
+
+def _up_to(text: Text, mark: str) -> Text:
+    """Return ``text`` with everything from ``mark`` on unknown."""
+    for number, part in enumerate(text.parts):
+        if isinstance(part, str) and mark in part:
+            return replace(text, parts=(*text.parts[:number], part.partition(mark)[0], None))
+    return text
 
 
 # Roots: the names that an expression's object comes from

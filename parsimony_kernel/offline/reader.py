@@ -347,7 +347,8 @@ class Reader:
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
         no_if("percent" in said and column.unit != "%", "percent", column.name)
-        if column.is_time and (len(parts) > 1 or not is_year):
+        is_of_time = "b" in said and parts != {"year"}
+        if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
         # "total sales from 2022 to 2023" may be about the time.
         is_open = "b" in said and not column.is_time and self.table.times and is_year
