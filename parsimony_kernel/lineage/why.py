@@ -121,7 +121,12 @@ def why(
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     stale = frozenset(ledger.stale(name, chain))
     places = _places(ledger, turns or {})
-    steps = [
+    shown = [
+        each
+        for at, each in enumerate(chain)
+        if at < MOST_STEPS or not stale.isdisjoint(each.inputs)
+    ][: 2 * MOST_STEPS]
+    steps = tuple(
         Step(
             name=each.name,
             version=each.version,
@@ -131,11 +136,9 @@ def why(
             sources=each.sources,
             at=each.at,
         )
-        for at, each in enumerate(chain)
-        if at < MOST_STEPS or not stale.isdisjoint(each.inputs)
-    ]
-    steps = steps[: 2 * MOST_STEPS]
-    return Explanation(name, tuple(steps), len(chain) - len(steps))
+        for each in shown
+    )
+    return Explanation(name, steps, len(chain) - len(steps))
 
 
 def _inputs(
