@@ -330,8 +330,8 @@ class Lab:
 
     def reload(self) -> None:
         """Load the page again with the open notebook, as the browser's button does."""
-        path = self.path
-        self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}")
+        # Without `reset`, Lab opens what was open, and then what the address names once more.
+        self.page.goto(f"{self.server.url}/lab/tree/{self.path}?reset&token={TOKEN}")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
         self.wait_until_idle()

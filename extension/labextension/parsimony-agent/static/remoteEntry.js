@@ -1,6 +1,7 @@
 // Requests of agent cells are prose: below the magic's line, Python's colours are taken off.
 // A chart below them that is wider than its cell is drawn smaller. The buttons of a question are
 // hidden when their kernel ends: a page that was loaded again draws nothing that a kernel says of them.
+// So is Lab's line for buttons whose kernel is gone, which has words and no element.
 //
 // This is a container of webpack's module federation, written by hand so that nothing has to be
 // built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
@@ -9,6 +10,7 @@
   const FITTING = `.jp-OutputArea:has(.parsimony-record) {
     .jp-RenderedVegaCommon5 { margin-left: 0 }
     svg.marks { max-width: 100%; height: auto }
+    .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }
   }`;
   const ENDED = /^(starting|restarting|autorestarting|dead|terminating)$/;
   let shared = {};
