@@ -260,7 +260,8 @@ _PLAIN_STEP = ("step", "")
 _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
 # Programs that can run any other: approving the program would approve everything.
 _RUNNERS = re.compile(
-    r"(?:.*sh|python.*|perl.*|ruby.*|node.*|env|sudo|doas|su|xargs|find|nohup|nice|time.*|ssh|make)"
+    r"(?:.*sh|python.*|perl.*|ruby.*|node.*|.*awk|lua.*|php.*|R|Rscript|julia|java|npm|npx|uvx?"
+    r"|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
 )
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 

@@ -98,6 +98,7 @@ async def test_approved_reach_is_not_asked_again_this_turn(start: Any) -> None:
 
 
 RUNNER = "import subprocess\nsubprocess.run(['sh', '-c', 'touch ' {!r}], check=True)"
+AWK = "import subprocess\nsubprocess.run(['awk', '{}', '/dev/null'], check=True)"
 MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
 
 
@@ -114,6 +115,7 @@ MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
         ),
         ("import os\nos.remove('kept.txt')", "import os\nos.remove('more.txt')", "guarded", False),
         (RUNNER.format("made"), RUNNER.format("other"), "guarded", True),
+        (AWK.format(1), AWK.format(2), "guarded", True),
         ("import os\nos.remove('kept.txt')", MAKE.format("made"), "guarded", True),
         ("x = 1", "y = 2", "ask", False),
         ("x = 1", MAKE.format("made"), "ask", True),
