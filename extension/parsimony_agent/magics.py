@@ -131,7 +131,7 @@ class AgentMagics:
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if "dry_run" in request.flags:
             with _plainly():
-                self.show(doer("preview")(self, request, cell_key, f"%{self.name}"))
+                self.show(doer("preview")(self, request, cell_key))
             return asyncio.sleep(0)
         return self._ask(request, cell_key)
 

@@ -219,8 +219,8 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 # -- what goes to models
 
 
-def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str) -> str:
-    """Return the first request that the turn of ``request`` would send; ``magic`` is unused."""
+def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> str:
+    """Return the first request that the turn of ``request`` would send."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
@@ -233,7 +233,7 @@ def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
     """Show what a turn with these words would send, under the cell flags in ``told``."""
-    return preview(magics, CellRequest(words, told), "", f"{magics.name} context")
+    return preview(magics, CellRequest(words, told), "")
 
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:
