@@ -163,8 +163,8 @@ class ModelCalls:
         if state.budget_warned:
             return request, None
         state.budget_warned, state.compaction = True, max(state.compaction, 1)
-        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
-        state.pending_instruction = "\n\n".join(told)
+        instructions = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
+        state.pending_instruction = "\n\n".join(instructions)
         return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
 
     def _rerouted(self, failure: Failure) -> Failure:

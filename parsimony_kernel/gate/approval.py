@@ -297,14 +297,14 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
     if tool.tool_type == "code":
         return ()
     if tool.asks:
-        said = f": {tool.description.partition('.')[0].lower()}"
+        reason = f": {tool.description.partition('.')[0].lower()}"
     elif tool.effect == "write":
-        said = " writes outside the notebook"
+        reason = " writes outside the notebook"
     elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
-        said = " sounds as if it changed something outside, and does not say what it does"
+        reason = " sounds as if it changed something outside, and does not say what it does"
     else:
         return ()
-    return (tool.name + said,)
+    return (tool.name + reason,)
 
 
 def _ask(attempt: Attempt, places: Sequence[str], sha: str) -> Failure:

@@ -85,20 +85,20 @@ class Rules(Fields):
     def in_words(self) -> tuple[str, ...]:
         """Render each rule that is set as a line ``key: value``."""
         held = {name: getattr(self, name) for name in Rules.model_fields}
-        told = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
-        return tuple(f"{name}: {value}" for name, value in told.items() if value not in ("", None))
+        shown = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
+        return tuple(f"{name}: {value}" for name, value in shown.items() if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """Yield the rules that an action breaks, as ``key: value``."""
-        tool, said = attempt.tool, attempt.inputs.get("summary")
+        tool, summary = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
-            said = given(dict(attempt.inputs))
+            summary = given(dict(attempt.inputs))
             yield from self._broken_by_call(attempt, made)
-        elif not (tool.terminal and isinstance(said, str)):
+        elif not (tool.terminal and isinstance(summary, str)):
             return
-        elif self.max_words is not None and (words := len(said.split())) > self.max_words:
+        elif self.max_words is not None and (words := len(summary.split())) > self.max_words:
             yield f"max_words: {self.max_words}, and the summary has {words}"
-        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, said))
+        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, summary))
 
     def _broken_by_call(self, attempt: Attempt, made: Made) -> Iterator[str]:
         action = attempt.action

@@ -20,7 +20,7 @@ from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
-from parsimony_kernel.agent.run_evidence import said
+from parsimony_kernel.agent.run_evidence import persons_words
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
@@ -407,7 +407,7 @@ class Turn(RunHooks):
         executor, granted = self._home.executor, self._granted
         workspace = self._home.workspace.resolve()
         # A host whose full URL the person has written counts as approved.
-        addresses = _ADDRESS.findall(said(state.messages))
+        addresses = _ADDRESS.findall(persons_words(state.messages))
         granted.targets.update((ReachKind.network, host) for host in addresses)
         mode = self._options.approve
         if mode is Approval.guarded and not executor.is_watched:
