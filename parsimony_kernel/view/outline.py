@@ -203,7 +203,8 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
             yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
-        yield pt.note("Run All stops here until you answer.")
+        back = pt.Mono("%agent show")
+        yield pt.note("Run All stops here until you answer. No buttons? ", back, " shows them.")
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
