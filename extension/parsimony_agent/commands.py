@@ -99,7 +99,12 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
-        return put_back_words(ordinal, back, is_redo=is_redo)
+        text = put_back_words(ordinal, back, is_redo=is_redo)
+    turns = session.turns()
+    if is_redo or number is not None or ordinal == max(each.ordinal for each in turns):
+        return text
+    request = next(each.request for each in turns if each.ordinal == ordinal)
+    return f"{text}\n  It was the newest with changes to undo: {shortened(inline(request), 60)}"
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:
