@@ -132,7 +132,7 @@ def test_unreachable_kernel_is_not_dead(
         if content is not None:
             connection_file.write_text(content)
         assert cli.main(["resume", "1"]) == 1
-        assert "gone or damaged" in capsys.readouterr().err
+        assert "alive but busy or out of reach" in capsys.readouterr().err
         assert len(resume.questions(folder)) == 1
     assert cli.main(["resume", "1"]) == 0
     assert "kernel is gone" in capsys.readouterr().out

@@ -119,7 +119,8 @@ def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     ``yes``.
     """
     session = magics.session
-    tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
+    own = ", ".join(session.tools.added())
+    tools = f"No longer tools: {own}.\n" if own else ""
     if yes:
         told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
         return f"{told}\n{tools}{_ON_DISK}"

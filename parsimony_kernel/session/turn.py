@@ -97,7 +97,7 @@ class Turn(RunHooks):
     """A turn and the hooks of its run.
 
     Args:
-        home: State shared by all turns of the notebook.
+        home: What all turns of the notebook share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
         asked: The pending question to resume from, if any.

@@ -352,7 +352,7 @@ async def test_turn_failing_before_start_is_cancelled_and_undoable(
             raise JournalError("The disk is full.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(session._journal, "append", full)
+        patched.setattr(session.journal, "append", full)
         with pytest.raises(SessionError, match="The disk is full"):
             await turn(session, "a")
     assert [each.status for each in session.turns()] == ["replaced", "cancelled"]
@@ -436,7 +436,7 @@ async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(session.resume("1", turn_id=waiting.turn.run_id))
-    assert not session._journal.claim(waiting.record.nonce, "me", 60.0)
+    assert not session.journal.claim(waiting.record.nonce, "me", 60.0)
 
 
 async def test_forgetting_is_recorded_and_erases_nothing(scripted: Start) -> None:
@@ -504,7 +504,7 @@ async def test_reset_forgets_turns_tools_and_model(
     session.set_model(ScriptedModel([], name="another"))
     assert session.reset() == 3
     assert {each.status for each in session.turns()} == {"forgotten"}
-    assert (session.pending(), tuple(session.tools), session._model) == ((), (), first)
+    assert (session.pending(), tuple(session.tools.added()), session._model) == ((), (), first)
     assert value(session, "x") == 1
     await turn(session, "c")
     assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]

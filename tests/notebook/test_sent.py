@@ -94,7 +94,7 @@ async def test_unrecordable_request_is_not_sent(start: Start) -> None:
     session = start(DONE)
     model = session._model
     assert isinstance(model, ScriptedModel)
-    with session._journal.database.transaction() as db:
+    with session.journal.database.transaction() as db:
         db.execute("CREATE TRIGGER no BEFORE INSERT ON sent BEGIN SELECT RAISE(ABORT, ''); END")
     events = await gather(session.turn("go on", cell_key="a"))
     assert isinstance(events[-1], Handoff)
@@ -111,7 +111,7 @@ class Paid(ScriptedModel):
 
 async def test_price_is_recorded_with_model(start: Start) -> None:
     session = start()
-    paid, free = noting((Paid([]), ScriptedModel([])), session._journal, "r1")
+    paid, free = noting((Paid([]), ScriptedModel([])), session.journal, "r1")
     assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
     assert not hasattr(free, "estimate_cost_usd")
 

@@ -239,7 +239,7 @@ async def test_deleted_workspace_is_recreated(start: Any, folder: Path) -> None:
 async def test_expired_question_is_not_offered(start: Any) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
-    session.home.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    session.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
     assert session.pending() == ()
     with pytest.raises(SessionError, match="days ago"):
         await gather(session.resume("1", turn_id=session.turns()[0].run_id))
@@ -272,7 +272,7 @@ async def test_two_sessions_answer_a_question_once(start: Any) -> None:
     await gather(first.resume("1"))
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(second.resume("1"))
-    assert not second._journal.claim(row.record.nonce, "late", 60.0)
+    assert not second.journal.claim(row.record.nonce, "late", 60.0)
     assert second._model.requests == []
 
 
@@ -324,8 +324,8 @@ async def test_expired_lease_is_resumed_by_one(start: Any, monkeypatch: pytest.M
     slow, quick = start([DONE]), start([DONE])
     clock = ManualClock(datetime.now(UTC))
     for session in (asking, slow, quick):
-        session.home.clock = session._journal.clock = clock
-    consume = slow._journal.consume
+        session.clock = session.journal.clock = clock
+    consume = slow.journal.consume
 
     def asleep(*arguments: Any) -> bool:
         """The machine sleeps past the lease, and another process answers meanwhile."""
@@ -335,7 +335,7 @@ async def test_expired_lease_is_resumed_by_one(start: Any, monkeypatch: pytest.M
         other.join()
         return bool(consume(*arguments))
 
-    monkeypatch.setattr(slow._journal, "consume", asleep)
+    monkeypatch.setattr(slow.journal, "consume", asleep)
     with pytest.raises(SessionError, match="answered elsewhere"):
         await gather(slow.resume("north"))
     assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)
