@@ -119,8 +119,7 @@ def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     ``yes``.
     """
     session = magics.session
-    own = ", ".join(session.tools.added())
-    tools = f"No longer tools: {own}.\n" if own else ""
+    tools = f"No longer tools: {', '.join(own)}.\n" if (own := session.tools.added()) else ""
     if yes:
         told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
         return f"{told}\n{tools}{_ON_DISK}"

@@ -97,14 +97,14 @@ class Changes:
             reasons=dict.fromkeys(left, "written to since, so left"),
         )
         came = [checkpoints.undo(change) for change in reversed(entry.changes)]
-        back = merged([*(each for each, _ in came), of_files])
-        if back:
+        done = [*(back for back, _ in came), of_files]
+        if any(done):
             inverses = [inverse for _, inverse in came if inverse is not None]
             self._by_run[run_id] = _Entry(inverses, files_back, not redo)
             if not (inverses or files_back):
                 del self._by_run[run_id]
             self._make_room(run_id)
-        return back
+        return merged(done)
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Drop the redo history of these runs, which other runs have replaced."""
@@ -169,8 +169,6 @@ class Past:
     history: str
     must_be_free: Callable[[], None]
     changes: Changes = field(default_factory=Changes)
-    # By run: the earlier runs that it replaces once it completes.
-    _replaced: dict[str, set[str]] = field(default_factory=dict)
 
     def why(self, name: str) -> Explanation:
         """Explain where ``name`` comes from, or that it doesn't exist."""
@@ -223,21 +221,14 @@ class Past:
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
-    def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
-        """Undo ``run_ids``, earlier runs of the cell that run ``by`` now runs.
+    def replace(self, run_ids: Collection[str]) -> PutBack:
+        """Undo earlier runs of a cell, which another run of it replaces.
 
-        Variables bound or changed since are kept. The undo can be redone until ``by`` completes.
-        Runs that aren't in the history are skipped.
+        Variables bound or changed since are kept. Runs that aren't in the history are skipped. The
+        undo can be redone until ``changes.settle``, once the other run has completed.
         """
-        earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
-        if earlier:
-            self._replaced[by] = earlier
-        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in earlier]
+        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in run_ids]
         return merged([self._turned(run_id) for run_id in newest_first])
-
-    def settle(self, run_id: str) -> None:
-        """Make the replacement by a completed run final: its predecessors can't be redone."""
-        self.changes.settle(self._replaced.pop(run_id, ()))
 
     def ordinals(self) -> Mapping[str, int]:
         """Return turn numbers by run id."""

@@ -172,7 +172,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
-            back = home.past.replace(home.runs_of(self._cell_key), by=self.run_id)
+            back = home.past.replace(home.runs_of(self._cell_key))
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
@@ -367,7 +367,8 @@ class Turn(RunHooks):
                         if waits_on:
                             home.wait_on(waits_on.record)
                         if isinstance(event, ev.RunCompleted):
-                            home.past.settle(self.run_id)
+                            others = home.runs_of(self._cell_key) - {self.run_id}
+                            home.past.changes.settle(others)
                         trace(event)
                         yield event
             except CassetteMiss:
