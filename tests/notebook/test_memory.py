@@ -344,6 +344,24 @@ async def test_turn_failing_before_start_is_cancelled_and_undoable(
     assert value(session, "x") == 1
 
 
+async def test_file_left_by_an_undo_comes_back_after_a_redo(
+    scripted: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept.txt"
+    file.write_text("mine")
+    write = "from pathlib import Path; Path('kept.txt').write_text('{}'); {} = 1"
+    session = scripted(run(write.format("one", "x")), DONE, run(write.format("two", "y")), DONE)
+    await turn(session, "a")
+    await turn(session, "b")
+    undone = session.past.undo(1)[1]
+    assert (undone.removed, undone.kept) == (("x",), ("kept.txt",))
+    session.past.undo(2)
+    assert file.read_text() == "one"
+    session.past.redo(1)
+    session.past.undo(1)
+    assert (file.read_text(), names(session)) == ("mine", set())
+
+
 # -- artifacts
 
 
