@@ -124,7 +124,7 @@ def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     ``yes``.
     """
     session = magics.session
-    tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
+    tools = f"No longer tools: {', '.join(own)}.\n" if (own := session.tools.added()) else ""
     if yes:
         text = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
         return f"{text}\n{tools}{_ON_DISK}"

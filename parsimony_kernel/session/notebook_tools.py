@@ -6,7 +6,7 @@ a function, the turn is refused with the remedy.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
@@ -35,8 +35,8 @@ from parsimony_kernel.tools import Tool, Tools, tool
 
 
 @dataclass(eq=False)
-class NotebookTools(Mapping[str, Tool]):
-    """The tools of a notebook's turns. As a mapping, only the tools that the user added.
+class NotebookTools:
+    """The tools of a notebook's turns.
 
     Args:
         executor: Runs code and holds the user's functions.
@@ -53,15 +53,6 @@ class NotebookTools(Mapping[str, Tool]):
     must_be_free: Callable[[], None]
     # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Tool:
-        return self.added()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.added())
-
-    def __len__(self) -> int:
-        return len(self.added())
 
     def added(self) -> Tools:
         """Return the MCP servers' tools and the user's functions as defined now.
@@ -87,9 +78,9 @@ class NotebookTools(Mapping[str, Tool]):
         """
         self.must_be_free()
         made = _made(name, self.executor.variables().get(name), self.of_every_turn())
-        # A new tool replaces an older one with the same tool name.
-        others = {each: tool for each, tool in self._own.items() if tool != made.name}
-        self._own = {**others, name: made.name}
+        # Last of all, for the last of two tools of one name is meant.
+        self._own.pop(name, None)
+        self._own[name] = made.name
         return made
 
     def remove(self, name: str) -> None:

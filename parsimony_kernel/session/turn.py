@@ -97,7 +97,7 @@ class Turn(RunHooks):
     """A turn and the hooks of its run.
 
     Args:
-        home: State shared by all turns of the notebook.
+        home: What all turns of the notebook share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
         asked: The pending question to resume from, if any.
@@ -172,7 +172,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
-            back = home.past.replace(home.runs_of(self._cell_key), by=self.run_id)
+            back = home.past.replace(home.runs_of(self._cell_key))
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
@@ -367,7 +367,8 @@ class Turn(RunHooks):
                         if waits_on:
                             home.wait_on(waits_on.record)
                         if isinstance(event, ev.RunCompleted):
-                            home.past.settle(self.run_id)
+                            others = home.runs_of(self._cell_key) - {self.run_id}
+                            home.past.changes.settle(others)
                         trace(event)
                         yield event
             except CassetteMiss:

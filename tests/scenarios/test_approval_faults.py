@@ -113,10 +113,10 @@ TAMPERED: dict[str, Change] = {
 async def test_code_changed_on_disk_is_not_run(notebook: Notebook, what: str, reply: str) -> None:
     sent: list[str] = []
     session = await asking(notebook, tools=[sending(sent)])
-    (row,) = session._journal.pending()
+    (row,) = session.journal.pending()
     record = row.record.model_dump(mode="json")
     TAMPERED[what](record)
-    with session._journal.database.transaction() as db:
+    with session.journal.database.transaction() as db:
         db.execute("UPDATE suspensions SET record = ?", (json.dumps(record),))
     said = await refusal_of(session.resume(reply))
     assert "seal" in said
@@ -141,7 +141,7 @@ ALLOWED = {
 async def test_permissions_are_under_the_seal(notebook: Notebook, what: str) -> None:
     """Whoever may write the journal may also chain its entries again."""
     session = await asking(notebook)
-    with session._journal.database.transaction() as db:
+    with session.journal.database.transaction() as db:
         prev = seal.GENESIS
         for seq, run_id, at, text in db.execute("SELECT seq, run_id, at, body FROM events"):
             body = json.loads(text)
@@ -322,7 +322,7 @@ async def test_one_of_many_answering_processes_is_heard(
         assert heard == ["ran"]
     assert ledger(notebook) == ("1\n" if heard == ["ran"] else "")
     assert [each.status for each in session.turns()] == ["done"]
-    assert session._journal.verify() is None
+    assert session.journal.verify() is None
     assert "No question" in await refusal_of(session.resume("Run it"))
 
 
