@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -218,6 +219,15 @@ async def test_failing_journal_leaves_question_waiting(start: Any, folder: Path)
         journal.execute("DROP TRIGGER full")
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
+
+
+async def test_deleted_workspace_is_recreated(start: Any, folder: Path) -> None:
+    session = start([DONE, DONE])
+    await gather(session.turn("first", cell_key="a"))
+    shutil.rmtree(folder / ".ockham")
+    await gather(session.turn("second", cell_key="b"))
+    assert (folder / ".ockham" / "journal.sqlite").is_file()
+    assert [turn.request for turn in session.turns()] == ["second"]
 
 
 async def test_expired_question_is_not_offered(start: Any) -> None:
