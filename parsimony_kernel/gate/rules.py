@@ -16,10 +16,9 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import Step, TriageContext
+from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.triage.classify import changed_an_identifier
 from parsimony_kernel.triage.constraints import given, holds
 
 DONE = "return_done"
@@ -204,7 +203,7 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    if not changed_an_identifier(made(), TriageContext(summary=summary, identifiers=goal)):
+    if not _changed_an_identifier(made(), summary, goal):
         return None
     named = _listing(goal)
     reason = f"the answer is to another question than was asked, which is about {named}"
@@ -213,6 +212,22 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
         "what stands in the way."
     )
     return _not_done(GOAL_DRIFT, reason, remedy, identifiers=goal)
+
+
+def _changed_an_identifier(steps: Sequence[Step], summary: str, goal: Mapping[str, str]) -> bool:
+    """Whether the run worked on another identifier than those of ``goal``.
+
+    True if an argument of that name never had the value, or if the value is in no call, in no text
+    of the model and not in its summary.
+    """
+    calls = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
+    said = [text for step in steps for text in (given(step.tool_input), step.llm_output or "")]
+    text = "\n".join((summary, *said))
+    for name, wanted in goal.items():
+        values = [str(each[name]) for each in calls if name in each]
+        if (values and wanted not in values) or wanted not in text:
+            return True
+    return False
 
 
 def _not_done(cause: Cause, reason: str, remedy: str, **details: Any) -> Failure:

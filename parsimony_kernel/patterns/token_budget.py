@@ -90,4 +90,3 @@ class TokenBudget:
                 raise BudgetExhausted(f"Pricing missing for model: {model}")
             return 0.0
         return (input_tokens * rates["input"] + output_tokens * rates["output"]) / 1_000_000
-

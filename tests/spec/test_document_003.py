@@ -999,7 +999,7 @@ class Degrading:
         ways = {
             name: self.way(name, outcome) for name, outcome in zip(AGENTS, outcomes, strict=True)
         }
-        self.chain = FallbackChain(**ways, classify=lambda _: kind)  # type: ignore[arg-type]
+        self.chain = FallbackChain(**ways, classify=lambda _: kind)
 
     def way(self, name: str, outcome: str | Exception | None) -> Strategy:
         async def strategy(task: str) -> str | None:

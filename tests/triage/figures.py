@@ -30,10 +30,7 @@ class Figures:
 def answers(part: Part, shape: Shape) -> list[tuple[Entry, FailureType]]:
     """Each entry of ``part`` with what the rules say."""
     return [
-        (
-            entry,
-            RulesClassifier(constraints=entry.constraints).judge(entry.steps(shape), run=entry.run),
-        )
+        (entry, RulesClassifier(constraints=entry.constraints).judge(entry.steps(shape)))
         for entry in entries(part)
     ]
 

@@ -66,29 +66,6 @@ async def test_rules_cover_document_table(
     assert await said(trajectory, **settings) is kind
 
 
-@pytest.mark.parametrize(
-    ("run", "kind"),
-    [
-        (
-            TriageContext(summary="Done.", subgoals=("a", "b"), done_subgoals=frozenset("a")),
-            FailureType.PLAN_INCOMPLETE,
-        ),
-        (
-            TriageContext(
-                summary="It has 4,871 rows.", unobserved=lambda summary: "4,871" in summary
-            ),
-            FailureType.HALLUCINATED_STATE,
-        ),
-        (TriageContext(identifiers={"id": "A102"}), FailureType.GOAL_DRIFT),
-        (TriageContext(prompt_tokens=9000, context_window=8192), FailureType.CONTEXT_OVERFLOW),
-        (TriageContext(), UNKNOWN),
-    ],
-)
-async def test_recorded_run_proves_more_than_words(run: TriageContext, kind: FailureType) -> None:
-    steps = [Step(0, "order", tool_called="order", tool_input={"id": "A103"})]
-    assert await RulesClassifier().classify(steps, "what of A102?", run=run) is kind
-
-
 # The ladder.
 
 
