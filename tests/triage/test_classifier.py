@@ -18,7 +18,7 @@ from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 from parsimony_kernel.triage.classify import RulesClassifier, from_messages
-from parsimony_kernel.triage.llm_classifier import LLMClassifier, Opinion
+from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
 UNKNOWN = FailureType.UNKNOWN
 
@@ -374,8 +374,7 @@ async def test_unreachable_model_is_no_reason_to_guess() -> None:
 
 async def test_extra_model_text_is_ignored() -> None:
     answer = verdict("goal_drift", QUOTE, action="retry", effect="none", retryable="true")
-    opinion = await asked(answer).opinion(RECORD)
-    assert opinion == Opinion(FailureType.GOAL_DRIFT, QUOTE)
+    assert await asked(answer).classify(RECORD) is FailureType.GOAL_DRIFT
 
 
 async def test_record_cannot_escape_block_or_carry_key() -> None:
