@@ -19,7 +19,7 @@ from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.triage.constraints import given, holds
+from parsimony_kernel.triage.constraints import changed_an_identifier, given, holds
 
 DONE = "return_done"
 # Errors of calls whose body began to run.
@@ -203,7 +203,7 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    if not _changed_an_identifier(made(), summary, goal):
+    if not changed_an_identifier(made(), summary, goal):
         return None
     named = _listing(goal)
     reason = f"the answer is to another question than was asked, which is about {named}"
@@ -212,22 +212,6 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
         "what stands in the way."
     )
     return _not_done(GOAL_DRIFT, reason, remedy, identifiers=goal)
-
-
-def _changed_an_identifier(steps: Sequence[Step], summary: str, goal: Mapping[str, str]) -> bool:
-    """Whether the run worked on another identifier than those of ``goal``.
-
-    True if an argument of that name never had the value, or if the value is in no call, in no text
-    of the model and not in its summary.
-    """
-    calls = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
-    said = [text for step in steps for text in (given(step.tool_input), step.llm_output or "")]
-    text = "\n".join((summary, *said))
-    for name, wanted in goal.items():
-        values = [str(each[name]) for each in calls if name in each]
-        if (values and wanted not in values) or wanted not in text:
-            return True
-    return False
 
 
 def _not_done(cause: Cause, reason: str, remedy: str, **details: Any) -> Failure:
