@@ -341,7 +341,7 @@ class Run:
         tool = self.tools.get(call.function.name)
         if tool is None or not tool.parallelizable or self.gate.place:
             return False
-        return tool.effect == "none" and not tool.asks and tool.reaches is None
+        return tool.effect == "none" and tool.reaches is None
 
     async def let_fall(self) -> None:
         """Cancel parallel calls after one failed or was stopped; they count as not run."""
@@ -429,15 +429,12 @@ class Run:
 
     def known(self) -> TriageContext:
         """Return the facts about this run for strategies and classifiers."""
-        state, identifiers = self.state, getattr(self.context.contract, "identifiers", {})
+        state = self.state
         return TriageContext(
             tools=tuple(self.tools),
             constraints=tuple(state.pinned_constraints),
             subgoals=tuple(state.subgoals),
             done_subgoals=frozenset(state.done_subgoals),
-            identifiers={name: str(value) for name, value in identifiers.items()},
-            prompt_tokens=self.model_calls.prompt_tokens,
-            context_window=getattr(self.model_calls.model, "context_window", None),
             checkpoints=self.progress.checkpoints,
         )
 

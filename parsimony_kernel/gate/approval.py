@@ -30,7 +30,7 @@ class Approval(StrEnum):
     notebook, ``ask`` asks before every action.
 
     ``ask`` skips only tools that declare no effect and tools that end or suspend the run. Deleting
-    the person's variables needs approval in every mode, and so do tools marked ``asks``.
+    the person's variables needs approval in every mode.
     """
 
     auto = "auto"
@@ -112,7 +112,7 @@ class Approving:
         if like not in granted.alike:
             places += (*own, *_of_tool(tool))
         forgets = any(each.kind is ReachKind.forgetting for each in new)
-        if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
+        if attempt.recorded or (self.mode is Approval.auto and not forgets):
             return None
         is_plain = self.mode is not Approval.ask or not _does_something(tool)
         if not places and (is_plain or {like, _PLAIN_STEP} & granted.alike):
@@ -296,9 +296,7 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
     says = tool.effect is not None or tool.idempotent
     if tool.tool_type == "code":
         return ()
-    if tool.asks:
-        reason = f": {tool.description.partition('.')[0].lower()}"
-    elif tool.effect == "write":
+    if tool.effect == "write":
         reason = " writes outside the notebook"
     elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
         reason = " sounds as if it changed something outside, and does not say what it does"

@@ -16,11 +16,10 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import Step, TriageContext
+from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.triage.classify import changed_an_identifier
-from parsimony_kernel.triage.constraints import given, holds
+from parsimony_kernel.triage.constraints import changed_an_identifier, given, holds
 
 DONE = "return_done"
 # Errors of calls whose body began to run.
@@ -204,7 +203,7 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    if not changed_an_identifier(made(), TriageContext(summary=summary, identifiers=goal)):
+    if not changed_an_identifier(made(), summary, goal):
         return None
     named = _listing(goal)
     reason = f"the answer is to another question than was asked, which is about {named}"

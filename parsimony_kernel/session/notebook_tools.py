@@ -30,7 +30,7 @@ from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.toolbox.publish_tools import publish_tools
 from parsimony_kernel.toolbox.refresh_tool import refresh_tools
 from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
+from parsimony_kernel.toolbox.variables import inspection_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 
 
@@ -139,7 +139,6 @@ class NotebookTools:
                 executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
             + refresh_tools(publisher, emit, clean_executor)
-            + restart_tools(executor)
             + [plan]
             + termination_tools()
         )

@@ -113,7 +113,7 @@ def _purpose(step: bl.StepBlock) -> str:
     if step.purpose:
         return step.purpose
     if step.tool_type == "code":
-        return "Try code" if step.tool == "dry_execute_code" else "Run code"
+        return "Run code"
     if step.tool_type == "publish":
         what = step.tool.replace("return_", "publish ").replace("_", " ").capitalize()
         given = dict(step.arguments)

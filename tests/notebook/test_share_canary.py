@@ -70,7 +70,7 @@ BEFORE_THE_QUESTION: tuple[Step, ...] = (
     run("import sys\nsys.stderr.write(texts[0])\nraise KeyError(numbers[0])"),
     run("make()"),
     run("spoil()"),
-    call("dry_execute_code", code="print(mapping)\norders['region'].tolist()"),
+    run("print(mapping)\norders['region'].tolist()"),
     run("orders['amouny'].sum()"),
     call("inspect_variable", name="mapping"),
     call("inspect_variable", name="orders"),
