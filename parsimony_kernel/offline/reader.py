@@ -22,7 +22,6 @@ from parsimony_kernel.offline.words import Token, canonical, clause, fold, singu
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
-_KINDS = {"date": "t", "year": "t", "boolean": "b"}
 _SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
 
@@ -91,8 +90,8 @@ class Reader:
         others = english.keywords() | {name.casefold() for name in self.turn.tables()}
         # "Max" may be somebody's name, save at the beginning.
         known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
-        unknown = [at for at, each in enumerate(known) if words[at] and not each & others]
-        unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
+        plain = [at for at, each in enumerate(known) if words[at] and not each & others]
+        unknown = [at for at in plain if not self._columns_of(fold(words[at]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
             return []
@@ -122,7 +121,8 @@ class Reader:
         """
         if letter == "C":
             kinds = {
-                "m" if c.is_measure else "b" if c.flags else _KINDS.get(c.kind, "k") for c in value
+                "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
+                for c in value
             }
             letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
@@ -256,16 +256,15 @@ class Reader:
     # -- patterns ----------------------------------------------------------------------------
 
     def _taken(self, pattern: re.Pattern[str], row: english.Row, text: str) -> str:
-        at = 0
-        while at <= len(text) and (found := pattern.search(text, at)) is not None:
+        def taken(found: re.Match[str]) -> str:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
-            if found[0].strip() and self._take({**row, **said}):
-                around = text[: found.start()].split(), text[found.end() :].split()
-                text = " ".join([*around[0], *row.get("says", "~").split(), *around[1]])
-                at = 0
-            else:
-                at = found.end() + 1
+            is_meant = found[0].strip() and self._take({**row, **said})
+            return str(row.get("says", "~")) if is_meant else found[0]
+
+        before = ""
+        while before != text:
+            before, text = text, " ".join(pattern.sub(taken, text).split())
         return text
 
     def _take(self, said: english.Row) -> bool:

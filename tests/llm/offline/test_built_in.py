@@ -328,8 +328,7 @@ async def test_time_bars_have_room_and_lines_follow_time(
 
 
 async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
-    await done(tables, "histogram of cylinders")
-    bins = spec(tables["distribution_of_cylinders_chart"])["encoding"]["x"]["bin"]
+    bins = spec(await drawn(tables, "histogram of cylinders"))["encoding"]["x"]["bin"]
     assert (bins["extent"], bins["minstep"]) == ([3, 9], 1)
 
 
