@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsimony_kernel.limits.breaker import (
+    RETRY_S,
     BreakerStore,
     CircuitBreaker,
     OwnStore,
@@ -64,7 +65,8 @@ def place(request: pytest.FixtureRequest) -> Callable[[ManualClock], BreakerStor
         if request.param == "own":
             return OwnStore(clock)
         if request.param == "redis":
-            return RedisBreakers(request.getfixturevalue("redis"), clock=clock)
+            socket = request.getfixturevalue("redis_socket")
+            return RedisBreakers(f"unix://{socket}", clock)
         journal = SqliteJournal(MEMORY)
         request.addfinalizer(journal.close)
         return JournalBreakers(journal, clock)
@@ -145,16 +147,13 @@ def test_name_may_be_any_text(place: Place) -> None:
     assert see(store, name)[1] == 1
 
 
-def test_clock_set_back_never_extends_wait() -> None:
+def test_clock_set_back_costs_one_probe_and_extends_no_wait() -> None:
     journal = SqliteJournal(MEMORY)
-    ahead = JournalBreakers(journal, ManualClock(START + timedelta(days=1)))
-    fail(ahead)
-    clock = ManualClock()
-    store = JournalBreakers(journal, clock)
+    fail(JournalBreakers(journal, ManualClock(START + timedelta(days=1))))
+    store = JournalBreakers(journal, ManualClock())
+    assert see(store)[0] == "half_open"
+    assert ask(store)[0] is not None
     assert ask(store) == (None, 60)
-    clock.advance(60)
-    probe = ask(store)
-    assert probe[0] is not None
     journal.close()
 
 
@@ -202,7 +201,9 @@ def test_at_most_one_probe_is_out(
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history)
-def test_shared_store_matches_single_process(redis: "Redis", happens: list[str]) -> None:
+def test_shared_store_matches_single_process(
+    redis: "Redis", redis_socket: Path, happens: list[str]
+) -> None:
     redis.flushall()
     terms = CircuitBreaker(failure_threshold=2, reset_timeout=10, probe_lease_s=30)
     clock = ManualClock()
@@ -210,7 +211,7 @@ def test_shared_store_matches_single_process(redis: "Redis", happens: list[str])
     own = OwnStore(clock)
     shared: tuple[BreakerStore, ...] = (
         JournalBreakers(journal, clock),
-        RedisBreakers(redis, clock=clock),
+        RedisBreakers(f"unix://{redis_socket}", clock),
     )
     out: list[int] = []
     for what in happens:
@@ -248,12 +249,10 @@ def in_journal(place: str, clock: Any = None) -> "Opened":
 
 
 def in_redis(place: str, clock: Any = None) -> "Opened":
-    from redis import Redis
-
     from parsimony_kernel.limits.redis_store import RedisBreakers
 
-    client = Redis(unix_socket_path=place)
-    return RedisBreakers(client, clock=clock), client.close
+    store = RedisBreakers(f"unix://{place}", clock)
+    return store, store._client.close
 
 
 _PROBER = """
@@ -439,6 +438,7 @@ def test_process_counts_alone_without_shared_state(
     assert see(store)[0] == "open"
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     patchy.works = True
+    clock.advance(RETRY_S)
     assert see(store)[0] == "closed"
 
 
@@ -453,6 +453,7 @@ def test_unreportable_probe_holds_slot_for_its_lease() -> None:
     patchy.works = False
     tell(store, "succeeded", probe[0])
     patchy.works = True
+    clock.advance(RETRY_S)
     assert ask(store)[0] is None
     clock.advance(300)
     assert ask(store)[0] is not None
@@ -463,16 +464,16 @@ def test_expensive_store_is_skipped_and_warned_once_per_outage(
 ) -> None:
     clock = ManualClock()
     patchy = Patchy(OwnStore(clock))
-    store = SharedOrOwn(patchy, clock, retry_s=30)
+    store = SharedOrOwn(patchy, clock)
     for outage in (1, 2):
         patchy.works = False
         asked = patchy.asked
         fail(store, 2)
         assert patchy.asked == asked + 1
-        clock.advance(30)
+        clock.advance(RETRY_S)
         see(store)
         assert patchy.asked == asked + 2
         patchy.works = True
-        clock.advance(30)
+        clock.advance(RETRY_S)
         assert see(store) == ("closed", 0)
         assert len(caplog.records) == outage
