@@ -254,10 +254,7 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
         for name in names
         if not any(path.with_name(name + each).exists() for each in ("", *_LOGS))
     )
-    return [
-        durable.move_aside(path.with_name(path.name + each), path.with_name(free + each))
-        for each in found
-    ]
+    return [durable.rename(path.with_name(path.name + each), free + each) for each in found]
 
 
 def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:

@@ -203,11 +203,7 @@ def _make_like(handle: int, like: os.stat_result) -> None:
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o777  # drop setuid and setgid: the owner is another now
-        try:
-            os.fchown(handle, -1, like.st_gid)
-        except OSError:
-            mode &= 0o707
+        mode &= 0o707  # the group may be another one now
     os.fchmod(handle, mode)
 
 
@@ -436,20 +432,12 @@ def remove(path: Path) -> None:
         _sync_names(path.parent)
 
 
-def move_aside(path: Path, to: Path) -> Path:
-    """Move a file to ``to``, or to a numbered name beside it if ``to`` exists.
-
-    Returns the new path.
-    """
-    make_folder(to.parent)
-    number, place = 1, to
+def rename(path: Path, name: str) -> Path:
+    """Give a file another ``name`` in its folder; return the new path. Nothing has that name."""
     with _explained(path, "move"):
-        while os.path.lexists(place):
-            number += 1
-            place = to.with_name(f"{to.name}.{number}")
-        path.rename(place)
-        _sync_names(*{place.parent, path.parent})
-    return place
+        new = path.rename(path.with_name(name))
+        _sync_names(path.parent)
+    return new
 
 
 def _is_temporary(name: str) -> bool:
