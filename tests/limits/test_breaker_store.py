@@ -1,11 +1,6 @@
 """Breakers whose state processes share: one set of rules, and places to keep what they say."""
 
 import inspect
-import logging
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -75,69 +70,6 @@ def place(request: pytest.FixtureRequest) -> Callable[[ManualClock], BreakerStor
 
 
 Place = Callable[[ManualClock], BreakerStore]
-
-
-def test_five_failures_in_a_row_open_breaker(
-    place: Place,
-) -> None:
-    store = place(ManualClock())
-    fail(store, 4)
-    tell(store, "succeeded", ask(store)[0])
-    fail(store, 4)
-    assert see(store) == ("closed", 4)
-    fail(store, 1)
-    assert see(store) == ("open", 5)
-    assert ask(store) == (None, 60)
-
-
-def test_successful_probe_closes_breaker(place: Place) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    fail(store)
-    clock.advance(59)
-    assert ask(store) == (None, 1)
-    clock.advance(1)
-    assert see(store)[0] == "half_open"
-    probe = ask(store)
-    assert probe[0] is not None
-    assert ask(store) == (None, 60)
-    tell(store, "succeeded", probe[0])
-    assert see(store) == ("closed", 0)
-    tell(store, "failed", probe[0])
-    assert see(store) == ("closed", 0)
-
-
-def test_failed_probe_reopens_for_every_threshold(place: Place) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    fail(store)
-    clock.advance(60)
-    patient = CircuitBreaker(failure_threshold=100, reset_timeout=60, probe_lease_s=300)
-    probe = store.change("m", patient.admission)
-    assert probe[0] is not None
-    store.change("m", partial(patient.hear, "failed", probe[0]))
-    assert see(store)[0] == "open"
-
-
-def test_dead_probe_frees_slot_after_lease(
-    place: Place,
-) -> None:
-    clock = ManualClock()
-    store = place(clock)
-    fail(store)
-    clock.advance(60)
-    dead = ask(store)
-    clock.advance(299)
-    assert ask(store) == (None, 1)
-    clock.advance(1)
-    second = ask(store)
-    assert second[0] is not None
-    for word in ("succeeded", "failed", "released"):
-        tell(store, word, dead[0])
-        assert see(store)[0] == "half_open"
-        assert ask(store)[0] is None
-    tell(store, "succeeded", second[0])
-    assert see(store)[0] == "closed"
 
 
 def test_name_may_be_any_text(place: Place) -> None:
@@ -277,17 +209,6 @@ print("done")
 close()
 """
 
-# It takes the only place, says so, and hangs until it is killed.
-_DOOMED = """
-import sys
-from datetime import datetime
-from parsimony_kernel.limits.breaker import CircuitBreaker
-from parsimony_kernel.testing.manual_clock import ManualClock
-store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
-print(store.change("m", CircuitBreaker(5, 60, probe_lease_s=300).admission)[0], flush=True)
-sys.stdin.readline()
-"""
-
 
 class Common:
     """A place that processes share; ``opening`` is how a program opens it."""
@@ -330,32 +251,6 @@ def test_one_of_eight_processes_probes(common: Common, race: Race) -> None:
 def test_failures_of_eight_processes_all_count(common: Common, race: Race) -> None:
     assert race(common.opening + _FAILER, common.path) == ["done"] * 8
     assert see(common.opened())[1] == 160
-
-
-def test_killed_probe_frees_slot_after_lease(common: Common) -> None:
-    clock = ManualClock()
-    store = common.opened(clock)
-    fail(store)
-    clock.advance(60)
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            common.opening + _DOOMED,
-            str(common.path),
-            clock.now().isoformat(),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as doomed:
-        assert doomed.stdout is not None
-        assert doomed.stdout.readline() == "2\n"
-        os.kill(doomed.pid, signal.SIGKILL)
-    clock.advance(299)
-    assert ask(store)[0] is None
-    clock.advance(1)
-    assert ask(store)[0] == 3
 
 
 # -- the file
@@ -425,21 +320,6 @@ class Patchy:
         if not self.works:
             raise StoreError("The state cannot be reached: check the server.")
         return self._inner.change(name, rule)
-
-
-def test_process_counts_alone_without_shared_state(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    clock = ManualClock()
-    patchy = Patchy(OwnStore(clock))
-    store = SharedOrOwn(patchy, clock)
-    patchy.works = False
-    fail(store)
-    assert see(store)[0] == "open"
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    patchy.works = True
-    clock.advance(RETRY_S)
-    assert see(store)[0] == "closed"
 
 
 def test_unreportable_probe_holds_slot_for_its_lease() -> None:

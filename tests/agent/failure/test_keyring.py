@@ -263,11 +263,11 @@ def zeros(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def holding(text: str) -> Callable[[Path], None]:
-    return lambda path: path.write_text(text) and None
+def holding(text: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(text)
 
 
-def entry(secret: str = "hush", since: str = "2026-07-08T00:00:00Z") -> Callable[[Path], None]:
+def entry(secret: str = "hush", since: str = "2026-07-08T00:00:00Z") -> Callable[[Path], object]:
     return holding(f'[{{"key_id": "{16 * "0"}", "secret": "{secret}", "since": "{since}"}}]')
 
 
@@ -279,7 +279,7 @@ def entry(secret: str = "hush", since: str = "2026-07-08T00:00:00Z") -> Callable
     ],
 )
 def test_foreign_file_in_its_place_is_left_alone(
-    tmp_path: Path, put: Callable[[Path], None]
+    tmp_path: Path, put: Callable[[Path], object]
 ) -> None:
     keyring = at(tmp_path, ManualClock())
     put(tmp_path / "keys.json")
