@@ -160,19 +160,6 @@ def test_revoked_secret_is_gone(tmp_path: Path) -> None:
     assert states(at(tmp_path, clock)) == [(new.key_id, "current")]
 
 
-def test_question_after_revocation_makes_new_key(tmp_path: Path) -> None:
-    clock = ManualClock()
-    keyring = at(tmp_path, clock)
-    old = keyring.current()
-    clock.advance(60)
-    keyring.revoke(old.key_id)
-    assert keyring.keys() == ()
-    new = keyring.current()
-    assert new.key_id != old.key_id
-    assert at(tmp_path, clock).current() == new
-    assert keyring.get(old.key_id) is None
-
-
 def test_environment_key_is_changed_at_its_source(tmp_path: Path) -> None:
     old = at(tmp_path, ManualClock()).current()
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush"}, ManualClock())
@@ -297,29 +284,6 @@ def test_foreign_file_in_its_place_is_left_alone(
         assert "hush" not in str(caught.value)
     assert (tmp_path / "keys.json").lstat() == before
     assert len(list(tmp_path.iterdir())) == 1
-
-
-_ROTATE = """
-from pathlib import Path
-from parsimony_kernel.storage.keyring import Keyring
-keyring = Keyring.open(Path(place), {})
-wait()
-print(keyring.rotate().key_id)
-"""
-
-
-def test_concurrent_rotations_yield_valid_keys(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
-    folder = tmp_path / "keys"
-    first = Keyring.open(folder, {}).current()
-    made = set(race(_ROTATE, folder))
-    keyring = Keyring.open(folder, {})
-    assert keyring.current().key_id in made
-    assert first.key_id not in made
-    assert {key_id for key_id, _ in states(keyring)} == {first.key_id, *made}
-    assert all(keyring.get(key_id) for key_id in (first.key_id, *made))
-    assert [path.name for path in folder.iterdir()] == ["keys.json"]
 
 
 _REVOKE = """
