@@ -91,7 +91,8 @@ class Execution:
                 self._fail(event.failure, "handoff" if event.failure else None)
             case ev.PartialRunSummary():
                 self.outcome = "stopped"
-                if self.steps or self.tokens:  # otherwise a person's answer ended the run
+                # Where nothing came before, a person's answer ended the run.
+                if self.steps or self.tokens or self.interventions:
                     self.interventions["stop"] += 1
             case ev.RunCancelled():
                 self.outcome = "cancelled"
