@@ -9,7 +9,6 @@ import errno
 import os
 import secrets
 import stat
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,9 +33,6 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 # Paths synced by this process: folders up to the root, each with its inode, and files, each with
 # the stat fields that would differ after a change.
 _anchored: dict[Path, tuple[int, ...]] = {}
-
-# Folders that the current thread has locked.
-_held = threading.local()
 
 TROUBLE = tomllib.loads(Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8"))
 
@@ -138,23 +134,17 @@ def _alone(handle: int) -> Iterator[bool]:
 def alone_in(folder: Path) -> Iterator[bool]:
     """Hold an advisory lock on ``folder``; yield whether the system supports it.
 
-    The lock is reentrant within a thread.
+    Not reentrant: where there are no hard links, ``create`` takes it too.
     """
     if os.name == "nt":  # Windows can't open a folder
         yield False
-        return
-    key, held = os.path.realpath(folder), vars(_held).setdefault("folders", set())
-    if key in held:
-        yield True
         return
     with _explained(folder, "lock the folder"):
         handle = os.open(folder, os.O_RDONLY)
     try:
         with _alone(handle) as is_alone:
-            held.update([key] if is_alone else ())
             yield is_alone
     finally:
-        held.discard(key)
         os.close(handle)
 
 

@@ -56,15 +56,10 @@ class SentLog:
             # If the journal was replaced meanwhile, there is no previous request to refer to.
             before = self._written if newest == self._newest else {}
             told = {name: _news(before.get(name, []), texts_of) for name, texts_of in texts.items()}
+            body = json.dumps(rest | told, default=repr)
             db.execute(
                 "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
-                (
-                    self.run_id,
-                    newest + 1,
-                    at,
-                    storable(model),
-                    json.dumps(rest | told, default=repr),
-                ),
+                (self.run_id, newest + 1, at, storable(model), body),
             )
         self._newest, self._written = newest + 1, texts
 
