@@ -6,7 +6,6 @@ from datetime import datetime
 
 from parsimony_agent.pending import Misuse
 from parsimony_kernel.cli import output
-from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 
 
@@ -67,7 +66,7 @@ def keys(arguments: argparse.Namespace) -> int:
             from parsimony_agent.tables import table
 
             rows = [
-                (key.key_id, key.state(SYSTEM_CLOCK.now()), _day(key.since), _day(key.retired))
+                (key.key_id, key.state(), _day(key.since), _day(key.retired))
                 for key in keyring.keys()  # noqa: SIM118 - no dict
             ]
             head = ("key", "state", "created", "signed until")

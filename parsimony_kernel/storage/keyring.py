@@ -53,13 +53,14 @@ class Key:
     since: AwareDatetime | None = field(default=None, compare=False)
     retired: AwareDatetime | None = field(default=None, compare=False)
 
-    def state(self, now: datetime) -> KeyState:
-        """Return what the key is good for at ``now``; in ``grace`` it only verifies."""
+    def state(self, now: datetime | None = None) -> KeyState:
+        """Return what the key is good for, by default now; in ``grace`` it only verifies."""
         if self.key_id == ENVIRONMENT_KEY_ID:
             return "environment"
         if self.retired is None:
             return "current"
-        return "grace" if now - self.retired <= timedelta(seconds=GRACE_S) else "expired"
+        age = (now or SYSTEM_CLOCK.now()) - self.retired
+        return "grace" if age <= timedelta(seconds=GRACE_S) else "expired"
 
 
 _KEYS = TypeAdapter(list[Key])

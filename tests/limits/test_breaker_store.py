@@ -196,19 +196,6 @@ print("waits" if admission[0] is None else "probes")
 close()
 """
 
-_FAILER = """
-from functools import partial
-from parsimony_kernel.limits.breaker import CircuitBreaker
-store, close = opened(place)
-terms = CircuitBreaker(1000, 60, probe_lease_s=300)
-wait()
-for _ in range(20):
-    epoch = store.change("m", terms.admission)[0]
-    store.change("m", partial(terms.hear, "failed", epoch))
-print("done")
-close()
-"""
-
 
 class Common:
     """A place that processes share; ``opening`` is how a program opens it."""
@@ -246,11 +233,6 @@ Race = Callable[[str, Path], list[str]]
 def test_one_of_eight_processes_probes(common: Common, race: Race) -> None:
     fail(common.opened(ManualClock(LONG_AGO)))
     assert sorted(race(common.opening + _PROBER, common.path)) == ["probes"] + ["waits"] * 7
-
-
-def test_failures_of_eight_processes_all_count(common: Common, race: Race) -> None:
-    assert race(common.opening + _FAILER, common.path) == ["done"] * 8
-    assert see(common.opened())[1] == 160
 
 
 # -- the file
