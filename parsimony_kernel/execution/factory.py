@@ -6,7 +6,6 @@ result is always an output and never an exception, whatever the value's own meth
 
 import base64
 import builtins
-import dataclasses
 import html
 import inspect
 import io
@@ -14,10 +13,7 @@ import itertools
 import json
 import re
 import traceback
-from array import array
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
@@ -50,8 +46,6 @@ SNAPSHOT_BYTES = 8 * 1024
 MESSAGE_CHARS = 2_000
 TRACEBACK_FRAMES = 20
 
-_PLOTLY_MIME = "application/vnd.plotly.v1+json"
-
 _PNG = b"\x89PNG"
 _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 
@@ -64,23 +58,16 @@ _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
-_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
-# Containers whose items are shown, with their brackets. The named ones also show their type's name.
-_BRACKETS: dict[Any, str] = {
-    list: "[]",
-    tuple: "()",
-    dict: "{}",
-    set: "{}",
-    frozenset: "{}",
-    deque: "[]",
-}
-_NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
+# Containers whose items are shown, with their brackets.
+_BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 class _CappedRepr:
-    """A repr of bounded cost, however large or nested the value. For single use.
+    """A repr of bounded length; of bounded cost for text, numbers and plain containers.
+
+    For single use.
 
     Types are never matched by name, since a user's class may have any name.
     """
@@ -109,26 +96,14 @@ class _CappedRepr:
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes):
             return self._string(x)
-        if is_exactly(x, bytearray):
-            return f"bytearray({self._string(bytes(x[: self._chars + 1]))})"
-        if is_exactly(x, array):
-            return f"array({x.typecode!r}, {self._parts(array, x, '[]', level)})"
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
-        if is_plotly(x):
-            return f"<{chart_in_words(x)}>"
-        if (fields := _fields(x)) is not None:
-            there = (name for name in fields[: self._items] if hasattr(x, name))
-            told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)
-            return f"{type_name(x)}({', '.join(told)})"
         for kind, brackets in _BRACKETS.items():
-            is_named = kind is deque or is_exactly(x, *_NAMED)
-            if is_a(x, kind) and (is_named or type(x).__repr__ is kind.__repr__):
-                inside = self._parts(kind, x, brackets, level)
-                return f"{type_name(x)}({inside})" if is_named else inside
+            if is_a(x, kind) and type(x).__repr__ is kind.__repr__:
+                return self._parts(kind, x, brackets, level)
         return str.__str__(builtins.repr(x))[: self._chars + 1]
 
     def _string(self, x: str | bytes) -> str:
@@ -138,8 +113,8 @@ class _CappedRepr:
     def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
         """Format the first items, using the iteration of ``kind``, not of the user's subclass."""
         count = kind.__len__(x)
-        if not count and kind in (set, frozenset):
-            return "set()" if kind is set else ""
+        if not count and kind is set:
+            return "set()"
         if level <= 0:
             return f"{brackets[0]}...{brackets[1]}"
         if kind is dict:
@@ -156,16 +131,6 @@ class _CappedRepr:
         told = [self.repr(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
         more = ", ..." if x.size > 10 else ""
         return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{', '.join(told)}{more}]"
-
-
-def _fields(x: Any) -> list[str] | None:
-    """Return the fields of a named tuple or dataclass with a generated, unbounded repr."""
-    shown_by: Any = type(x).__repr__
-    if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
-        return list(type(x)._fields)  # type: ignore[attr-defined]
-    if dataclasses.is_dataclass(type(x)) and hasattr(shown_by, "__wrapped__"):
-        return [each.name for each in dataclasses.fields(x) if each.repr]
-    return None
 
 
 class OutputFactory:
@@ -214,21 +179,18 @@ class OutputFactory:
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """Convert a value that IPython has already formatted as ``bundle``."""
         picture = picture_in(bundle)
-        is_drawn_here = is_altair(value) or (is_plotly(value) and not (picture or words_in(bundle)))
-        if frames.is_frame(value) or is_drawn_here:
+        if frames.is_frame(value) or is_altair(value) or (is_figure(value) and not picture):
             return self.convert(value)
-        words = None
-        if (picture or words_in(bundle)) and is_figure(value):
-            words = attempt(lambda: figure(value, drawn=False), lambda _: None)
+        words = attempt(lambda: figure(value, drawn=False), lambda _: None) if picture else None
         if words is not None:
             return words.model_copy(update=picture)
         return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
-        """Convert a mime bundle: its chart or picture, else its text."""
-        words, picture = words_in(bundle), picture_in(bundle)
-        if words is not None or picture:
-            return (words or of_class(source)).model_copy(update=picture)
+        """Convert a mime bundle: its picture, else its text."""
+        picture = picture_in(bundle)
+        if picture:
+            return of_class(source).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -273,9 +235,9 @@ class OutputFactory:
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)
         told = traceback.TracebackException(
-            type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
+            type(exc), exc, shown, limit=-TRACEBACK_FRAMES, max_group_width=5, max_group_depth=3
         )
-        _shorten(told)
+        told.stack[:] = [step for step in told.stack if not step.filename.startswith(_OURS)]
         text = "".join(told.format())
         if self.local_dir is not None:
             text = text.replace(f"{self.local_dir}/", "")
@@ -385,22 +347,6 @@ def _status_code(exc: BaseException) -> int | None:
     return None
 
 
-def _shorten(told: traceback.TracebackException) -> None:
-    """Remove our own frames, and the middle of a deep stack."""
-    seen: set[int] = set()
-    pending: list[traceback.TracebackException | None] = [told]
-    while pending:
-        each = pending.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        each.stack[:] = [step for step in each.stack if not step.filename.startswith(_OURS)]
-        if len(each.stack) > TRACEBACK_FRAMES:
-            half = TRACEBACK_FRAMES // 2
-            del each.stack[half:-half]
-        pending += [each.__cause__, each.__context__]
-
-
 # Charts and pictures: their descriptions and their bytes. Charts are recognised without importing
 # the library that defines them.
 
@@ -424,17 +370,6 @@ def is_figure(value: Any) -> bool:
 def is_altair(value: Any) -> bool:
     """Whether a value is an Altair chart."""
     return _drawer(value) is _altair
-
-
-def is_plotly(value: Any) -> bool:
-    """Whether a value is a plotly figure."""
-    return _drawer(value) is _plotly
-
-
-def chart_in_words(value: Any) -> str:
-    """Describe a chart in one line; empty for anything else."""
-    made = figure(value, drawn=False)
-    return ": ".join(each for each in (made.description, made.title) if each) if made else ""
 
 
 def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
@@ -513,9 +448,9 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
-    """Describe a plotly figure, and render it as PNG when kaleido is installed."""
-    traces = [{"type": each.type} for each in drawing.data]
-    made = from_plotly({"data": traces, "layout": drawing.layout.to_plotly_json()}, name)
+    """Describe a plotly figure by its title, and render it as PNG when kaleido is installed."""
+    made = of_class(type(drawing), name)
+    made = made.model_copy(update={"title": plain(str(drawing.layout.title.text or ""))[:200]})
     if not drawn or find_spec("kaleido") is None:
         return made
     # Kaleido draws in a browser, which may be missing where kaleido is not.
@@ -530,25 +465,6 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 }
 
 
-def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureObject:
-    """Describe a plotly figure given as JSON: its title, axes and trace types."""
-    data, layout = drawing.get("data") or (), drawing.get("layout") or {}
-    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in data)
-    axes = (_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis"))
-    told = " by ".join(filter(None, axes)) or "unlabelled axes"
-    traces = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    words = f"plotly figure of {told}: {traces}" if traces else "empty plotly figure"
-    title = _plotly_title(layout)[:200]
-    return FigureObject(name=name, library="plotly", title=title, description=words[:500])
-
-
-def _plotly_title(holder: Any) -> str:
-    """Return the title of an axis or layout, which plotly writes as text or ``{"text": …}``."""
-    title = holder.get("title") if isinstance(holder, Mapping) else None
-    text = title.get("text") if isinstance(title, Mapping) else title
-    return plain(text) if is_a(text, str) else ""
-
-
 def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     """Convert a value with a ``_repr_png_`` or ``_repr_svg_`` method, of any library."""
     for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
@@ -558,17 +474,6 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
         if picture:
             return of_class(type(value), name).model_copy(update=picture)
     return None
-
-
-def words_in(bundle: Bundle) -> FigureObject | None:
-    """Describe the chart of a mime bundle that has its specification; else ``None``."""
-    words = None
-    for mime, content in bundle.items():
-        is_chart = mime.startswith("application/vnd.vegalite")
-        if (is_chart or mime == _PLOTLY_MIME) and is_exactly(content, dict):
-            read = partial(from_spec if is_chart else from_plotly, content)
-            words = attempt(read, lambda _: None) or words
-    return words
 
 
 def picture_in(bundle: Bundle) -> dict[str, str]:

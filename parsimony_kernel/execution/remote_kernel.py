@@ -27,10 +27,6 @@ class RemoteKernelError(Exception):
     """No kernel is available to run code. ``str()`` is one sentence with the remedy."""
 
 
-class Disconnected(Exception):
-    """The connection to the kernel broke; the kernel may still run. ``str()`` says how."""
-
-
 def unreachable(reason: Exception) -> str:
     """Describe an unreachable kernel, in words that follow "the kernel"."""
     return f"cannot be reached ({str(reason).rstrip('.')})"
@@ -62,19 +58,10 @@ class Kernel(ABC):
     def close(self) -> None:
         """Kill it at once and free its resources."""
 
-    def reconnect(self) -> None:
-        """Reconnect to the same kernel.
-
-        Raises:
-            Disconnected: when the kernel is gone.
-            RemoteKernelError: when it can't be reached.
-        """
-        raise Disconnected("there is no other way to it")
-
     def send(self, code: str, expression: str) -> None:
         """Ask it to run ``code`` quietly and then to evaluate ``expression``.
 
-        Raises ``Disconnected``.
+        Raises ``RemoteKernelError``, as ``reply`` does, when the connection broke.
         """
         self._sent = self.client.execute(
             code,
@@ -86,7 +73,7 @@ class Kernel(ABC):
         )
 
     def reply(self, seconds: float) -> dict[str, Any] | None:
-        """Wait for the reply to the last request; ``None`` on timeout. Raises ``Disconnected``."""
+        """Wait for the reply to the last request; ``None`` on timeout."""
         message = next(self._read(self.client.get_shell_msg, seconds), None)
         return message and message["content"]
 

@@ -3,9 +3,7 @@
 import json
 import subprocess
 import sys
-from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -44,11 +42,6 @@ class NoText:
         return 7
 
 
-@dataclass
-class Holder:
-    items: list[int] = field(default_factory=lambda: list(range(1_000_000)))
-
-
 def primitive(value: Any) -> PrimitiveObject:
     output = FACTORY.convert(value)
     assert isinstance(output, PrimitiveObject)
@@ -63,10 +56,9 @@ def test_raising_repr_is_still_an_output(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Endless(), Holder(), "x" * 10_000_000, list(range(1_000_000)),
-        dict.fromkeys(range(1_000_000)), set(range(1_000_000)), deque(range(1_000_000)),
-        10**100_000, b"y" * 10_000_000, [[["z" * 10_000] * 100] * 100] * 100,
-        np.zeros((1_000, 1_000)),
+        Endless(), "x" * 10_000_000, list(range(1_000_000)), dict.fromkeys(range(1_000_000)),
+        set(range(1_000_000)), 10**100_000, b"y" * 10_000_000,
+        [[["z" * 10_000] * 100] * 100] * 100, np.zeros((1_000, 1_000)),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -115,7 +107,7 @@ def test_mime_bundle_becomes_picture_or_text() -> None:
 
 
 def test_namespace_is_summarized_in_order() -> None:
-    told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Holder})
+    told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Raises})
     assert [each["name"] for each in told] == ["n", "df", "f", "C"]
     assert [each.get("python_type", each["type"]) for each in told] == [
         "int", "dataframe", "function", "class",
@@ -189,13 +181,6 @@ def test_stop_and_deadline_end_inspection(stop: type[BaseException]) -> None:
             look(Slow())
 
 
-def test_non_json_specification_is_shown_as_text() -> None:
-    bundle = {"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"}
-    output = FACTORY.convert_bundle(bundle)
-    assert isinstance(output, PrimitiveObject)
-    assert output.text == "a chart"
-
-
 def test_class_shadowing_builtin_type_uses_its_repr() -> None:
     kind = type("dict", (), {"__repr__": lambda self: "mine", "items": lambda self: 7})
     assert primitive(kind()).text == "mine"
@@ -219,21 +204,13 @@ class Keyed(dict[Any, Any]):
     pass
 
 
-Pair = namedtuple("Pair", "first second")
-
-
 @pytest.mark.parametrize(
     ("make", "shown"),
     [
         (list, "[v, v, "),
         (set, "{v, v, "),
-        (deque, "deque([v, v, "),
         (Listed, "[v, v, "),
-        (Counter, "Counter({v: 1, "),
-        (OrderedDict.fromkeys, "OrderedDict({v: None, "),
         (Keyed.fromkeys, "{v: None, "),
-        (lambda values: defaultdict(int, dict.fromkeys(values)), "defaultdict({v: None, "),
-        (lambda values: Pair(values, 2), "Pair(first=[v, v, "),
         (lambda values: {"k": [(values,)]}, "{'k': [([v, v, "),
         (lambda values: np.array(values, dtype=object), "ndarray of shape (5000,), dtype object"),
     ],
@@ -257,9 +234,6 @@ def test_class_with_own_repr_uses_it() -> None:
             return "mine"
 
     assert primitive(Mine([1])).text == "mine"
-    assert primitive(UserList([1])).text == "[1]"
-    assert primitive(Pair(1, [2])).text == "Pair(first=1, second=[2])"
-    assert primitive(bytearray(b"ab")).text == "bytearray(b'ab')"
     assert primitive(Listed()).text == "[]"
 
 
