@@ -123,23 +123,17 @@ class LocalKernel(Kernel):
         nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
             self.manager.start_kernel(env=marked(None, self._mark), **nowhere)
+            self.client = self.manager.client()
+            self.client.start_channels(hb=False)
+            self.client.wait_for_ready(timeout=START_S)
         except NoSuchKernel as exc:
             raise RemoteKernelError(
                 f"No kernel is named {self.name!r} here; `jupyter kernelspec list` tells the names."
             ) from exc
-        except OSError as exc:
+        except (OSError, RuntimeError) as exc:
             raise RemoteKernelError(
-                f"The kernel {self.name!r} cannot be started ({exc.strerror or exc}); check the "
-                "`argv` of its kernelspec."
-            ) from exc
-        self.client = self.manager.client()
-        self.client.start_channels(hb=False)
-        try:
-            self.client.wait_for_ready(timeout=START_S)
-        except RuntimeError as exc:
-            raise RemoteKernelError(
-                f"The kernel {self.name!r} {self.death() or 'did not answer'} while it "
-                f"started; `jupyter console --kernel {self.name}` shows why."
+                f"The kernel {self.name!r} did not start ({exc}); "
+                f"`jupyter console --kernel {self.name}` shows why."
             ) from exc
 
     def death(self) -> str | None:

@@ -328,7 +328,7 @@ class TestStarting:
                 "raise ModuleNotFoundError('it is not there')",
                 "pip install --upgrade parsimony-kernel",
             ),
-            (None, "while it started; `jupyter console --kernel odd` shows why"),
+            (None, "; `jupyter console --kernel odd` shows why"),
         ],
     )
     async def test_incomplete_environment_names_remedy(
