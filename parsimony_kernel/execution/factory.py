@@ -6,6 +6,7 @@ result is always an output and never an exception, whatever the value's own meth
 
 import base64
 import builtins
+import dataclasses
 import html
 import inspect
 import io
@@ -13,6 +14,7 @@ import itertools
 import json
 import re
 import traceback
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,7 +46,7 @@ DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
 SNAPSHOT_BYTES = 8 * 1024
 MESSAGE_CHARS = 2_000
-TRACEBACK_FRAMES = 20
+_HALF_STACK = 10
 
 _PNG = b"\x89PNG"
 _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
@@ -58,16 +60,23 @@ _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
+_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
-# Containers whose items are shown, with their brackets.
-_BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+# Containers whose items are shown, with their brackets. The named ones also show their type's name.
+_BRACKETS: dict[Any, str] = {
+    list: "[]",
+    tuple: "()",
+    dict: "{}",
+    set: "{}",
+    frozenset: "{}",
+    deque: "[]",
+}
+_NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 class _CappedRepr:
-    """A repr of bounded length; of bounded cost for text, numbers and plain containers.
-
-    For single use.
+    """A repr of bounded cost, however large or nested the value. For single use.
 
     Types are never matched by name, since a user's class may have any name.
     """
@@ -101,9 +110,15 @@ class _CappedRepr:
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
+        if (fields := _fields(x)) is not None:
+            there = (name for name in fields[: self._items] if hasattr(x, name))
+            told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)
+            return f"{type_name(x)}({', '.join(told)})"
         for kind, brackets in _BRACKETS.items():
-            if is_a(x, kind) and type(x).__repr__ is kind.__repr__:
-                return self._parts(kind, x, brackets, level)
+            is_named = kind is deque or is_exactly(x, *_NAMED)
+            if is_a(x, kind) and (is_named or type(x).__repr__ is kind.__repr__):
+                inside = self._parts(kind, x, brackets, level)
+                return f"{type_name(x)}({inside})" if is_named else inside
         return str.__str__(builtins.repr(x))[: self._chars + 1]
 
     def _string(self, x: str | bytes) -> str:
@@ -113,8 +128,8 @@ class _CappedRepr:
     def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
         """Format the first items, using the iteration of ``kind``, not of the user's subclass."""
         count = kind.__len__(x)
-        if not count and kind is set:
-            return "set()"
+        if not count and kind in (set, frozenset):
+            return "set()" if kind is set else ""
         if level <= 0:
             return f"{brackets[0]}...{brackets[1]}"
         if kind is dict:
@@ -131,6 +146,16 @@ class _CappedRepr:
         told = [self.repr(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
         more = ", ..." if x.size > 10 else ""
         return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{', '.join(told)}{more}]"
+
+
+def _fields(x: Any) -> list[str] | None:
+    """Return the fields of a named tuple or dataclass with a generated, unbounded repr."""
+    shown_by: Any = type(x).__repr__
+    if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
+        return list(type(x)._fields)  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(type(x)) and hasattr(shown_by, "__wrapped__"):
+        return [each.name for each in dataclasses.fields(x) if each.repr]
+    return None
 
 
 class OutputFactory:
@@ -235,9 +260,9 @@ class OutputFactory:
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)
         told = traceback.TracebackException(
-            type(exc), exc, shown, limit=-TRACEBACK_FRAMES, max_group_width=5, max_group_depth=3
+            type(exc), exc, shown, max_group_width=5, max_group_depth=3
         )
-        told.stack[:] = [step for step in told.stack if not step.filename.startswith(_OURS)]
+        _shorten(told)
         text = "".join(told.format())
         if self.local_dir is not None:
             text = text.replace(f"{self.local_dir}/", "")
@@ -345,6 +370,15 @@ def _status_code(exc: BaseException) -> int | None:
             if is_a(code, int) and not is_a(code, bool) and 100 <= int.__int__(code) < 600:
                 return int.__int__(code)
     return None
+
+
+def _shorten(told: traceback.TracebackException) -> None:
+    """Remove our own frames, and the middle of a deep stack."""
+    told.stack[:] = [step for step in told.stack if not step.filename.startswith(_OURS)]
+    del told.stack[_HALF_STACK:-_HALF_STACK]
+    for each in (told.__cause__, told.__context__):
+        if each is not None:
+            _shorten(each)
 
 
 # Charts and pictures: their descriptions and their bytes. Charts are recognised without importing

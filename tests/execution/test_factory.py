@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -42,6 +44,11 @@ class NoText:
         return 7
 
 
+@dataclass
+class Holder:
+    items: list[int] = field(default_factory=lambda: list(range(1_000_000)))
+
+
 def primitive(value: Any) -> PrimitiveObject:
     output = FACTORY.convert(value)
     assert isinstance(output, PrimitiveObject)
@@ -56,9 +63,10 @@ def test_raising_repr_is_still_an_output(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Endless(), "x" * 10_000_000, list(range(1_000_000)), dict.fromkeys(range(1_000_000)),
-        set(range(1_000_000)), 10**100_000, b"y" * 10_000_000,
-        [[["z" * 10_000] * 100] * 100] * 100, np.zeros((1_000, 1_000)),
+        Endless(), Holder(), "x" * 10_000_000, list(range(1_000_000)),
+        dict.fromkeys(range(1_000_000)), set(range(1_000_000)), deque(range(1_000_000)),
+        10**100_000, b"y" * 10_000_000, [[["z" * 10_000] * 100] * 100] * 100,
+        np.zeros((1_000, 1_000)),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -107,7 +115,7 @@ def test_mime_bundle_becomes_picture_or_text() -> None:
 
 
 def test_namespace_is_summarized_in_order() -> None:
-    told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Raises})
+    told, more = summarise({"n": 3, "df": pd.DataFrame({"x": [1]}), "f": len, "C": Holder})
     assert [each["name"] for each in told] == ["n", "df", "f", "C"]
     assert [each.get("python_type", each["type"]) for each in told] == [
         "int", "dataframe", "function", "class",
@@ -204,13 +212,21 @@ class Keyed(dict[Any, Any]):
     pass
 
 
+Pair = namedtuple("Pair", "first second")
+
+
 @pytest.mark.parametrize(
     ("make", "shown"),
     [
         (list, "[v, v, "),
         (set, "{v, v, "),
+        (deque, "deque([v, v, "),
         (Listed, "[v, v, "),
+        (Counter, "Counter({v: 1, "),
+        (OrderedDict.fromkeys, "OrderedDict({v: None, "),
         (Keyed.fromkeys, "{v: None, "),
+        (lambda values: defaultdict(int, dict.fromkeys(values)), "defaultdict({v: None, "),
+        (lambda values: Pair(values, 2), "Pair(first=[v, v, "),
         (lambda values: {"k": [(values,)]}, "{'k': [([v, v, "),
         (lambda values: np.array(values, dtype=object), "ndarray of shape (5000,), dtype object"),
     ],
@@ -234,6 +250,8 @@ def test_class_with_own_repr_uses_it() -> None:
             return "mine"
 
     assert primitive(Mine([1])).text == "mine"
+    assert primitive(UserList([1])).text == "[1]"
+    assert primitive(Pair(1, [2])).text == "Pair(first=1, second=[2])"
     assert primitive(Listed()).text == "[]"
 
 
