@@ -110,6 +110,8 @@ class _CappedRepr:
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
+        if _drawer(x) is _plotly:  # its repr has the data
+            return f"<{type_name(x)} of plotly>"
         if (fields := _fields(x)) is not None:
             there = (name for name in fields[: self._items] if hasattr(x, name))
             told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 from matplotlib.figure import Figure
 
-from parsimony_kernel.core.outputs import FigureObject
+from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
 from parsimony_kernel.execution.factory import OutputFactory, figure, from_spec
 
 PNG = b"\x89PNG the rest of a picture"
@@ -62,6 +62,9 @@ def test_plotly_figure_has_title_and_published_picture() -> None:
     drawing = go.Figure(go.Scatter(y=[18, 20]), layout={"title": "Economy"})
     told = FigureObject(library="plotly", title="Economy", description="Figure of plotly")
     assert OutputFactory().summary(drawing, "f") == told.model_copy(update={"name": "f"})
+    nested = OutputFactory().convert([drawing])
+    assert isinstance(nested, PrimitiveObject)
+    assert nested.text == "[<Figure of plotly>]"
     script = {"text/html": "<div>a script</div>"}
     assert OutputFactory().convert_displayed(drawing, script) == told
     pictured = OutputFactory().convert_displayed(drawing, {**script, "image/png": PNG})
