@@ -96,6 +96,9 @@ LEAVING = {
     "quit, by name": "quit",
     "in a callback": "import atexit, sys\nlist(map(sys.exit, [1]))",
     "awaited": "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait leave()",
+    "in a task": (
+        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
+    ),
 }
 
 
@@ -110,18 +113,6 @@ def test_exiting_code_ends_its_step_only(kernel: LiveKernel, use: Use, how: str)
     assert "ask_exit" not in str(cell.reply.get("payload"))
     assert printed(kernel, "mine, after") == "[1, 2] 1"
     assert_usable(kernel, use)
-
-
-@proves("sys.exit")
-def test_exiting_task_keeps_kernel(desk: Desk) -> None:
-    leaving = (
-        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
-    )
-    desk.use(running(leaving, f"call('run_code', code='after = 1'), {DONE}"))
-    request = desk.kernel.begin("%%agent --approve auto\nleave", cell_id="leaving")
-    cell = desk.kernel.end(request, patience_s=10)
-    assert_finished(cell, "after")
-    assert_usable(desk.kernel, desk.use)
 
 
 DYING = {
