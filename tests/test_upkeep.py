@@ -13,6 +13,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli.main import main
@@ -20,7 +21,6 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
-from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage.journal import SqliteJournal
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
@@ -79,7 +79,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def clean() -> AsyncIterator[_Clean]:
         yield _Clean()
 
-    monkeypatch.setattr(maintenance, "clean_executor", clean)
+    monkeypatch.setattr(execution, "RemoteExecutor", clean)
 
 
 def refresh(folder: Path, *arguments: str) -> tuple[int, str, str]:

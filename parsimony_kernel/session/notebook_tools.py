@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from parsimony_kernel import execution
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
@@ -138,7 +138,7 @@ class NotebookTools:
             + publish_tools(
                 executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
-            + refresh_tools(publisher, emit, clean_executor)
+            + refresh_tools(publisher, emit, lambda: execution.RemoteExecutor())
             + [plan]
             + termination_tools()
         )

@@ -294,15 +294,6 @@ async def test_ask_mode_allows_looking_and_ending(start: Any) -> None:
     assert isinstance((await ask(start(*steps, DONE), Approval.ask))[-1], RunCompleted)
 
 
-@pytest.mark.parametrize("approve", Approval)
-async def test_user_variables_are_not_cleared_unasked(start: Any, approve: Approval) -> None:
-    session = start(call("run_code", code="globals().clear()"))
-    await session.executor.execute("mine = 1")
-    asked = question(await ask(session, approve))
-    assert "forgets every variable" in (asked.context or "")
-    assert session.executor.variables()["mine"] == 1
-
-
 async def test_code_cannot_write_into_record_unasked(start: Any, tmp_path: Path) -> None:
     session = start(call("run_code", code="open('.ockham/x', 'w').write('x')"))
     asked = question(await ask(session))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import AgentEvent, RunCompleted
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
@@ -196,21 +196,6 @@ async def test_name_may_not_change_between_approval_and_run(notebook: Notebook, 
     assert ledger(notebook) == ""
 
 
-@proves("arguments changed between approval and run")
-@pytest.mark.parametrize("other", [{"to": "eve"}, {"to": "Ann"}, {"to": "ann "}])
-async def test_write_approval_is_for_exact_arguments(
-    notebook: Notebook, other: dict[str, str]
-) -> None:
-    sent: list[str] = []
-    steps = call("send", to="ann"), call("send", **other), DONE
-    session = notebook.open(*steps, tools=[sending(sent)])
-    assert question(await turn(session, approve=Approval.guarded)).question == "May send run?"
-    assert question(await answered(session, "Run it")).question == "May send run?"
-    assert sent == ["ann"]
-    assert isinstance((await answered(session, "Don't"))[-1], RunCompleted)
-    assert sent == ["ann"]
-
-
 # -- a thousand clicks
 
 
@@ -225,25 +210,18 @@ async def outcome(events: Any) -> str:
 
 @proves("a thousand clicks")
 @pytest.mark.parametrize("sessions", [1, 4])
-async def test_thousand_concurrent_answers_are_one(notebook: Notebook, sessions: int) -> None:
+async def test_thousand_answers_are_one(notebook: Notebook, sessions: int) -> None:
     first = await asking(notebook)
     all_of_them = [first, *(notebook.open(DONE) for _ in range(sessions - 1))]
     came = await asyncio.gather(
         *(outcome(all_of_them[n % sessions].resume("Run it")) for n in range(THOUSAND))
     )
-    assert came.count("ran") == 1
+    came += [await outcome(first.resume("Run it")) for _ in range(THOUSAND)]
     assert {each.partition(":")[0] for each in came} == {"ran", "refused"}
+    assert came.count("ran") == 1
+    assert came[-1].startswith("refused: No question is")
     assert ledger(notebook) == "1\n"
     assert [each.status for each in first.turns()] == ["done"]
-
-
-@proves("a thousand clicks")
-async def test_thousand_sequential_answers_are_one(notebook: Notebook) -> None:
-    session = await asking(notebook)
-    came = [await outcome(session.resume("Run it")) for _ in range(THOUSAND)]
-    assert came[0] == "ran"
-    assert {each.partition(" is ")[0] for each in came[1:]} == {"refused: No question"}
-    assert ledger(notebook) == "1\n"
 
 
 @proves("a thousand clicks")
