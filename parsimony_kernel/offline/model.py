@@ -115,7 +115,8 @@ class _Planner:
         """Say why it cannot be done, and what can."""
         gone = [name for name in sorted(self.turn.gone) if name in self.turn.request]
         why += "".join(f" `{name}` no longer exists: load it again." for name in gone)
-        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
+        again = [f"load {each}" for each in self.files if _named(each) in gone]
+        steps = [*(f"`{each}`" for each in [*again, *self._suggestions()][:2]), REAL_MODEL]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
@@ -137,7 +138,11 @@ class _Planner:
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
-        for part in _clauses(tokenize(request)):
+        no_if(clause("why", request), "why")
+        tokens = tokenize(request)
+        deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
+        no_if(deeds and any(t.kind == "file" for t in tokens), "unused", *deeds[:1])
+        for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
         told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
@@ -149,7 +154,8 @@ class _Planner:
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            here, there = ("; ".join(e) for e in (self._suggestions(), words.examples()[9::4]))
+            listed = self._suggestions(), words.examples()[9::4]
+            here, there = (spoken(f"`{e.rstrip('?')}`" for e in each) for each in listed)
             self.notes.append(f"You can ask here, for example: {here}.")
             self.notes += [f"With tables of cars and of weather: {there}.", REAL_MODEL]
             return None

@@ -463,6 +463,8 @@ class Reader:
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
+            if query.chart:  # time runs from left to right
+                query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
     def _group(self, numbers: list[Column], others: list[Column]) -> None:

@@ -223,6 +223,13 @@ async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
         assert f"Loaded `{name}`" in turn.summary
 
 
+@pytest.mark.parametrize("deed", ["delete", "Lösche die Datei"])
+async def test_no_file_is_loaded_for_a_deed_that_is_refused(notebook: Notebook, deed: str) -> None:
+    turn = await to_the_end(notebook, f"load data/cars.json and {deed} data/stocks.csv")
+    assert deed.split()[0] in turn.arguments["rationale"]
+    assert turn.codes == []
+
+
 async def test_growth_is_per_group(tables: Notebook) -> None:
     found = await made(tables, "growth of total price by symbol and year")
     assert found[found["year"] == 2000]["growth_total_price"].isna().all()
@@ -294,6 +301,7 @@ async def test_row_filter(tables: Notebook, request_: str, rows: int) -> None:
 CHARTS = [
     ("plot mean horsepower by origin", "bar", {"x": "mean_horsepower", "y": "origin"}),
     ("mean temp_max by month as a line chart", "line", {"x": "date", "y": "mean_temp_max"}),
+    ("mean price by symbol and year as a line chart", "line", {"x": "year", "color": "symbol"}),
     ("histogram of horsepower", "bar", {"x": "horsepower"}),
     ("box plot of horsepower by origin", "boxplot", {"x": "origin", "y": "horsepower"}),
     ("scatter horsepower vs weight colored by origin", "circle",
@@ -341,11 +349,11 @@ async def test_the_chart_is_the_newest(tables: Notebook) -> None:
 
 async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     said = (await done(notebook, "what can you do?")).summary
-    assert said.startswith("You can ask here, for example: load data/cars.json; load")
+    assert said.startswith("You can ask here, for example: `load data/cars.json` and `load")
     assert "With tables of cars and of weather: " in said
     await notebook.run(TABLES)
     said = (await done(notebook, "what can you do?")).summary
-    assert said.startswith("You can ask here, for example: mean Miles_per_Gallon by")
+    assert said.startswith("You can ask here, for example: `mean Miles_per_Gallon by")
 
 
 @pytest.mark.parametrize(
@@ -539,3 +547,4 @@ async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
     assert "`seattle_weather` no longer exists: load it again" in turn.arguments["rationale"]
+    assert "load data/seattle-weather.csv" in turn.arguments["suggested_next_steps"][0]
