@@ -505,11 +505,7 @@ class Checkpoints:
         names = target.bindings.keys() | _differing(target.bindings, self.bindings())
         before = {name: _was(target, name, holds) for name in names}
         lost = target.copies.lost.keys()
-        back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
-        if not back.lost:
-            # Of arrays that share memory, a copy may be of a later moment: it must not come back.
-            target.copies = Copies()
-        return back
+        return set_back(self, before, changed, lost, target.when, keep_new=keep_new)
 
     def close(self) -> Change | None:
         """Drop all checkpoints, and return the change since the first one, if any."""
