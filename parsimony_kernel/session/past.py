@@ -228,7 +228,7 @@ class Past:
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
-    def replace(self, run_ids: Collection[str]) -> PutBack:
+    def replace_runs(self, run_ids: Collection[str]) -> PutBack:
         """Undo earlier runs of a cell, which another run of it replaces.
 
         Variables bound or changed since are kept. Runs that aren't in the history are skipped. The

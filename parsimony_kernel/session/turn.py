@@ -172,7 +172,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
-            back = home.past.replace(home.runs_of(self._cell_key))
+            back = home.past.replace_runs(home.runs_of(self._cell_key))
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
