@@ -16,12 +16,7 @@ from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts import codecs, provenance
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
-from parsimony_kernel.artifacts.reports import (
-    Report,
-    compose,
-    draft,
-    parse,
-)
+from parsimony_kernel.artifacts.reports import Report, compose, draft
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -212,26 +207,6 @@ class Publisher:
             provenance=provenance,
         )
 
-    def renew_report(self, entry: LogEntry) -> Published:
-        """Republish a report with the newest snapshots of everything it shows.
-
-        The text is unchanged, and the page tells when it was written. The report stays with the
-        notebook that published it. If no snapshot is newer, the report's snapshot stays the same.
-
-        Raises:
-            ReportError, SnapshotError: the report, or a snapshot it shows, is damaged or missing.
-            LiveNameCollisionError: its title belongs to another notebook by now.
-            StorageError: it could not be written.
-        """
-
-        def newest(ref: ArtifactRef) -> ArtifactRef:
-            latest = self.store.latest(ref.kind, ref.logical_id)
-            return latest.ref if latest is not None else ref
-
-        report = parse(self.store.read(entry.ref)).repinned(newest)
-        kept = entry.model_dump(include={"description", "live_name", "notebook"})
-        return self._publish_report(entry.logical_id, report, **kept)
-
     def _publish_variable(
         self,
         kind: Kind,
@@ -298,14 +273,9 @@ class Publisher:
             embedded=tuple(map(reference, exhibits)),
             **facts,
         )
-        entry = published.entry
-        # A renewed report has no run: its text is from the last run that wrote it.
-        log = self.store.history(entry.kind, entry.logical_id)
-        written = [each.published_at for each in log if each.run_id]
-        worded_at = "" if entry.run_id or not written else written[-1]
-        page = render_page(report, exhibits, entry, worded_at=worded_at)
+        page = render_page(report, exhibits, published.entry)
         try:
-            path = write_page(self._pages, entry.live_name, page, logical_id)
+            path = write_page(self._pages, published.entry.live_name, page, logical_id)
         except StorageError as exc:
             # The report itself is stored: a missing page is a note, not a failure.
             return replace(published, note=f"The page was not written. {exc}")
@@ -335,16 +305,15 @@ class Publisher:
         *,
         code: bytes | None = None,
         seen: Collection[LiveName] = (),
-        notebook: str = "",
         **facts: Any,
     ) -> Published:
-        """Publish ``data`` with ``facts`` as fields of its line, for this notebook by default."""
+        """Publish ``data`` for this notebook, with ``facts`` as fields of its line."""
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
             content_sha="",  # the store computes it
             published_at=self._clock.now().isoformat(),
-            notebook=notebook or self._notebook,
+            notebook=self._notebook,
             **facts,
         )
         read = {identity.live_name_key(known, name) for known, name in seen}

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
 from parsimony_kernel.artifacts.provenance import environment, measured
-from parsimony_kernel.artifacts.publish import Publisher, PublishError
-from parsimony_kernel.artifacts.reports import ReportError, parse
+from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -40,14 +39,7 @@ class RefreshError(Exception):
 
 
 # The expected errors of refreshing, beside ``StorageError``.
-NOT_REFRESHED = (
-    RefreshError,
-    UnknownArtifactError,
-    SnapshotError,
-    PublishError,
-    ReportError,
-    LiveNameCollisionError,
-)
+NOT_REFRESHED = (RefreshError, UnknownArtifactError, SnapshotError, LiveNameCollisionError)
 
 
 class CleanExecutor(Protocol):
@@ -74,23 +66,17 @@ class Refreshed:
         entry: the newest line of the log.
         changed: whether the content differs.
         sources: the sources whose bytes differ.
-        parts: the outcomes of the artifacts that a report shows.
-        page: the path of a report's page, relative to the workspace.
     """
 
     entry: LogEntry
     changed: bool
     sources: tuple[str, ...] = ()
-    parts: tuple["Refreshed", ...] = ()
-    page: str = ""
 
 
 async def refresh_named(
     publisher: Publisher, words: str, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
-    """Refresh an artifact by name; for a report, everything it shows as well.
-
-    A report is republished only if an artifact that it shows has changed.
+    """Refresh a dataset or chart by name.
 
     Raises:
         StorageError: a read or write failed, or the workspace isn't trusted.
@@ -99,22 +85,8 @@ async def refresh_named(
     store = publisher.store
     found = await asyncio.to_thread(publisher.find, words)
     require_trust(store.place.address)
-    entry = store.latest(found.kind, found.logical_id) or found
-    if entry.kind != "report":
-        return await refresh(store, entry, clean, accept=accept)
-    parts = []
-    for ref in parse(store.read(entry.ref)).shown:
-        part = store.latest(ref.kind, ref.logical_id)
-        if part is not None and part.kind in _ENCODERS:
-            parts.append(await refresh(store, part, clean, accept=accept))
-    published = await asyncio.to_thread(publisher.renew_report, entry)
-    return Refreshed(
-        published.entry,
-        not published.reused,
-        tuple(dict.fromkeys(source for part in parts for source in part.sources)),
-        parts=tuple(parts),
-        page=published.page,
-    )
+    newest = store.latest(found.kind, found.logical_id)
+    return await refresh(store, newest or found, clean, accept=accept)
 
 
 async def refresh(
@@ -137,12 +109,10 @@ async def refresh(
         StorageError: it could not be written.
     """
     encode = _ENCODERS.get(entry.kind)
-    if encode is None or not entry.code_path or not entry.variable:
-        raise RefreshError(f"A {entry.kind} has no code on record: publish it again instead.")
-    if entry.code_ref is None:
+    if encode is None or entry.code_ref is None or not entry.variable:
         raise RefreshError(
-            f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
-            "snapshot: publish it again."
+            f"The {entry.kind} {entry.name!r} has no code on record that makes it: publish it "
+            "again instead. A report shows new data once it is published again."
         )
     code = await asyncio.to_thread(store.read, entry.code_ref)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
@@ -181,31 +151,25 @@ async def refresh(
         "sources": now,
         "environment": environment(),
     }
-    return await asyncio.to_thread(_outcome, store, entry, news, data, changed, accept)
+    made = entry.model_copy(update=news)
+    published = await asyncio.to_thread(_outcome, store, entry, made, data, accept)
+    return Refreshed(published, published.ref != entry.ref, changed)
 
 
 def _outcome(
-    store: ArtifactStore,
-    entry: LogEntry,
-    news: Mapping[str, Any],
-    data: bytes,
-    changed: tuple[str, ...],
-    accept: bool,
-) -> Refreshed:
+    store: ArtifactStore, entry: LogEntry, made: LogEntry, data: bytes, accept: bool
+) -> LogEntry:
     """Publish the rebuilt ``data`` if it is new and accepted; raise if it isn't accepted."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
-    made = newest.model_copy(update=news)
-    is_same = newest.ref == made.ref
-    if newest != entry and not is_same:
+    if newest != entry and newest.ref != made.ref:
         raise RefreshError(
             f"{entry.title!r} was published by somebody else while its code ran: refresh it again."
         )
-    if not is_same and not accept:
+    if newest.ref != made.ref and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    if is_same and store.is_whole(newest.ref) and not (accept and newest.is_stale):
-        return Refreshed(newest, newest.ref != entry.ref, changed)
-    published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed)
+    if newest.ref == made.ref and store.is_whole(newest.ref) and not (accept and newest.is_stale):
+        return newest
+    return store.publish(made, data)[0]
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
@@ -260,19 +224,12 @@ def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> 
     )
 
 
-def _listed(paths: tuple[str, ...] | list[str]) -> str:
+def _listed(paths: Sequence[str]) -> str:
     return ", ".join(repr(path) for path in paths)
 
 
 def in_words(done: Refreshed) -> str:
-    """Render the outcome of a refresh for people, one line per artifact."""
-    lines = [_of_one(each) for each in (*done.parts, done)]
-    if done.page:
-        lines.append(f"Its page is {done.page}.")
-    return "\n".join(lines)
-
-
-def _of_one(done: Refreshed) -> str:
+    """Render the outcome of a refresh for people."""
     what = f"The {done.entry.kind} {done.entry.name!r}"
     if not done.changed:
         return f"{what} is unchanged."

@@ -8,7 +8,7 @@ file. Pure functions of texts.
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 from urllib.parse import unquote
@@ -85,10 +85,6 @@ class Report:
     def shown(self) -> tuple[ArtifactRef, ...]:
         """The snapshots that the report refers to, without duplicates."""
         return tuple(dict.fromkeys(self.pins.values()))
-
-    def repinned(self, newest: Callable[[ArtifactRef], ArtifactRef]) -> "Report":
-        """Return the report with each pin replaced by ``newest(pin)``."""
-        return replace(self, pins={name: newest(ref) for name, ref in self.pins.items()})
 
 
 def draft(

@@ -22,7 +22,6 @@ from parsimony_kernel.identity import (
     SNAPSHOT_KINDS,
     ArtifactRef,
     LiveNameCollisionError,
-    artifact_folder_path,
     canonical_json,
     content_sha,
     live_name_key,
@@ -304,24 +303,23 @@ class ArtifactStore:
 
     def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
         """Return the log of an artifact, oldest first, without unreadable lines."""
-        lines = lines_in(self.place.log(log_path(kind, logical_id)))
-        return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
+        return tuple(self._newest_first(kind, logical_id))[::-1]
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """Return the newest readable line of an artifact's log, or ``None``."""
-        # Parse from the end: a log grows with each publication.
-        newest_first = reversed(lines_in(self.place.log(log_path(kind, logical_id))))
-        read = (_parsed(line, kind, logical_id) for line in newest_first)
-        return next(filter(None, read), None)
+        return next(self._newest_first(kind, logical_id), None)
+
+    def _newest_first(self, kind: str, logical_id: str) -> Iterator[LogEntry]:
+        # Parsed one by one from the end: a log grows with each publication.
+        for line in reversed(lines_in(self.place.log(log_path(kind, logical_id)))):
+            with suppress(ValueError):  # pydantic's, and that of an id that can't be a path
+                entry = LogEntry.model_validate_json(line)
+                if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id):
+                    yield entry
 
     def list(self) -> tuple[LogEntry, ...]:
         """Return the newest line of every artifact, in order of publication."""
-        newest: list[LogEntry] = []
-        for kind in sorted(SNAPSHOT_KINDS):
-            for logical_id in self.ids(kind):
-                with suppress(ValueError):  # a folder that somebody else put there
-                    if (entry := self.latest(kind, logical_id)) is not None:
-                        newest.append(entry)
+        newest = filter(None, (self.latest(*each) for each in self.ids()))
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
@@ -351,19 +349,16 @@ class ArtifactStore:
 
     def object_at(self, path: str) -> str | None:
         """Return the logical id of the data object with a snapshot at ``path``, or ``None``."""
-        for logical_id in self.ids("data_object"):
-            with suppress(ValueError):  # a folder that somebody else put there
-                if any(e.path == path for e in self.history("data_object", logical_id)):
-                    return logical_id
-        return None
+        objects = (each for each in self.ids() if each[0] == "data_object")
+        return next(
+            (name for kind, name in objects if path in {e.path for e in self.history(kind, name)}),
+            None,
+        )
 
-    def ids(self, kind: str) -> Sequence[str]:
-        """Return the names in the folder of a kind: logical ids, and any foreign files."""
-        return self.place.names(f"{ARTIFACT_FOLDER}/{kind}s")
-
-    def is_claimed(self, kind: str, live_name: str) -> bool:
-        """Return whether ``(kind, live_name)`` has ever been claimed."""
-        return self.place.is_there(_claim_path(kind, live_name))
+    def ids(self) -> Sequence[tuple[str, str]]:
+        """Return kind and logical id of every artifact; foreign files count as artifacts."""
+        kinds = sorted(SNAPSHOT_KINDS)
+        return [(k, name) for k in kinds for name in self.place.names(f"{ARTIFACT_FOLDER}/{k}s")]
 
     def holder(self, path: str) -> str | None:
         """Return the owner recorded in a claim file, or ``None`` if it is unreadable."""
@@ -376,16 +371,10 @@ class ArtifactStore:
 
     def lines(self) -> Mapping[str, frozenset[str]]:
         """Return the line digests of each log, by its prefixed path."""
-        logs = (
-            f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
-            for kind in SNAPSHOT_KINDS
-            for name in self.ids(kind)
-        )
-        held = {self.prefix + log: self.place.log(log) for log in logs}
         return {
-            log: frozenset(map(content_sha, lines_in(data)))
-            for log, data in held.items()
-            if data is not None
+            self.prefix + log: frozenset(map(content_sha, lines_in(data)))
+            for log in itertools.starmap(log_path, self.ids())
+            if (data := self.place.log(log)) is not None
         }
 
 
@@ -395,8 +384,8 @@ def lines_in(log: bytes | None) -> Sequence[bytes]:
 
 
 def log_path(kind: str, logical_id: str) -> str:
-    """Return the path of an artifact's log; ``ValueError`` for an invalid kind or id."""
-    return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
+    """Return the path of an artifact's log."""
+    return f"{ARTIFACT_FOLDER}/{kind}s/{logical_id}/{LOG_NAME}"
 
 
 def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
@@ -466,12 +455,3 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
     except ValueError:
         return None
     return ref if ref.workspace_file_path == path else None
-
-
-def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
-    try:
-        entry = LogEntry.model_validate_json(line)
-        # ``entry.ref`` raises for an id that can't be a path.
-        return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
-    except ValueError:  # pydantic's and the reference's alike
-        return None

@@ -12,7 +12,7 @@ import pytest
 
 from parsimony_kernel.artifacts import provenance
 from parsimony_kernel.artifacts import refresh as refreshing
-from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
@@ -297,16 +297,15 @@ class TestContentThatIsAnother:
         assert desk.lines(published) == 1
 
 
-class TestASnapshotThatIsBroken:
-    @pytest.mark.parametrize("data", [None, b"", b"junk"])
-    async def test_identical_bytes_are_restored(self, desk: Desk, data: bytes | None) -> None:
-        published = desk.publish("dataset", "by_town", "By town")
-        path = desk.root / published.path
-        whole = path.read_bytes()
-        path.unlink() if data is None else path.write_bytes(data)
-        done = await desk.refresh("By town")
-        assert (done.changed, path.read_bytes()) == (False, whole)
-        assert desk.lines(published) == 1
+@pytest.mark.parametrize("data", [None, b"junk"])
+async def test_identical_bytes_are_restored(desk: Desk, data: bytes | None) -> None:
+    published = desk.publish("dataset", "by_town", "By town")
+    path = desk.root / published.path
+    whole = path.read_bytes()
+    path.unlink() if data is None else path.write_bytes(data)
+    done = await desk.refresh("By town")
+    assert (done.changed, path.read_bytes()) == (False, whole)
+    assert desk.lines(published) == 1
 
 
 @pytest.mark.parametrize(
@@ -317,7 +316,7 @@ async def test_code_that_is_no_snapshot_is_not_run(desk: Desk, path: str) -> Non
     log = desk.store.root / ARTIFACT_FOLDER / f"datasets/{published.ref.logical_id}/log.jsonl"
     log.write_text(json.dumps(json.loads(log.read_text()) | {"code_path": path}) + "\n")
     (desk.root / "evil.py").write_text("by_town = 'something else'\n")
-    with pytest.raises(RefreshError, match="which is no snapshot"):
+    with pytest.raises(RefreshError, match="has no code on record"):
         await desk.refresh("By town")
     assert not desk.places
 
@@ -380,40 +379,19 @@ async def test_eight_concurrent_refreshes_leave_whole_logs(
     assert pd.read_parquet(io.BytesIO(newest))["eur"].tolist() == [100]
 
 
-class TestAChartAndAReport:
-    async def test_chart_is_compared_by_what_it_draws(self, desk: Desk) -> None:
-        published = desk.publish("chart", "chart", "Towns")
-        assert not (await desk.refresh("Towns")).changed
-        (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-        assert (await desk.refresh("Towns", accept=True)).changed
-        assert desk.lines(published) == 2
+async def test_chart_is_compared_by_what_it_draws(desk: Desk) -> None:
+    published = desk.publish("chart", "chart", "Towns")
+    assert not (await desk.refresh("Towns")).changed
+    (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+    assert (await desk.refresh("Towns", accept=True)).changed
+    assert desk.lines(published) == 2
 
-    async def test_report_is_refreshed_with_its_artifacts(self, desk: Desk) -> None:
-        desk.publish("dataset", "by_town", "By town")
-        desk.publish("chart", "chart", "Towns")
-        report = desk.publisher.publish(
-            "report",
-            "![Towns](artifact:chart)\n\n![Table](artifact:by_town)",
-            title="Sales",
-            run_id="r1",
-        )
-        first = (desk.root / report.page).read_text()
-        same = await desk.refresh("Sales")
-        assert (same.changed, [part.changed for part in same.parts]) == (False, [False, False])
-        (desk.root / "sales.csv").write_text("town,eur\nGraz,4711\n")
-        done = await desk.refresh("Sales", accept=True)
-        assert (done.changed, [part.changed for part in done.parts]) == (True, [True, True])
-        assert desk.lines(report) == 2
-        assert (
-            "4,711" in (desk.root / done.page).read_text()
-            or "4711" in (desk.root / done.page).read_text()
-        )
-        assert "4711" not in first
 
-    async def test_script_is_not_refreshable(self, desk: Desk) -> None:
-        desk.publisher.publish("notebook", "x = 1", title="clean", run_id="r1")
-        with pytest.raises(RefreshError, match="publish it again instead"):
-            await desk.refresh("clean")
+@pytest.mark.parametrize(("kind", "text"), [("notebook", "x = 1"), ("report", "Words.")])
+async def test_script_or_report_is_not_refreshable(desk: Desk, kind: Kind, text: str) -> None:
+    desk.publisher.publish(kind, text, title="clean", run_id="r1")
+    with pytest.raises(RefreshError, match=rf"The {kind} 'clean' has no code.*publish it again"):
+        await desk.refresh("clean")
 
 
 @pytest.mark.kernel
