@@ -134,7 +134,7 @@ class TestTheCommand:
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
-            ({"code_path": "../../evil.py"}, "which is no snapshot"),
+            ({"code_path": "../../evil.py"}, "has no code on record"),
             ({"code_path": f".ockham/notebooks/a/{'0' * 64}.py"}, "is missing"),
             ({"folder": "nowhere"}, "is gone"),
             ({"variable": "u"}, "no longer defines 'u'"),

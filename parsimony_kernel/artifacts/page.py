@@ -199,18 +199,14 @@ def _table(exhibit: Exhibit) -> dict[str, Any]:
         head = table_head(exhibit.data)
     except CodecError as exc:
         return {"problem": str(exc)}
-    cut = []
-    if len(head.rows) < head.row_count:
-        cut.append(f"the first {counted(len(head.rows), 'row')}")
-    if len(head.columns) < head.column_count:
-        cut.append(f"the first {counted(len(head.columns), 'column')}")
-    shown = f"; {' and '.join(cut)} shown" if cut else ""
-    size = f"{counted(head.row_count, 'row')}, {counted(head.column_count, 'column')}"
+    shown = counted(len(head.rows), "row"), counted(len(head.columns), "column")
+    whole = counted(head.row_count, "row"), counted(head.column_count, "column")
+    first = "" if shown == whole else f"; the first {' and '.join(shown)} shown"
     return {
         "columns": head.columns,
         "rows": head.rows,
         "is_number": [kind.startswith(_NUMBERS) for kind in head.types],
-        "size": f" ({size}{shown})",
+        "size": f" ({', '.join(whole)}{first})",
     }
 
 

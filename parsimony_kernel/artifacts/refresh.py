@@ -181,15 +181,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
             f"{_listed(gone)}: missing or unreadable, and {entry.title!r} is made from it. Put it "
             "back."
         )
-    changed = tuple(
-        was.path
-        for was, at in both
-        if was.stale
-        or (
-            was.size_bytes is not None
-            and (was.size_bytes, was.sha256) != (at.size_bytes, at.sha256)
-        )
-    )
+    changed = tuple(was.path for was, at in both if was.stale or was != at)
     if changed and not accept:
         raise RefreshError(
             f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "

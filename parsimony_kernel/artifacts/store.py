@@ -107,12 +107,8 @@ class LogEntry(BaseModel):
     @property
     def code_ref(self) -> ArtifactRef | None:
         """The snapshot of the producing code, if there is one."""
-        *_, logical_id, name = ("", *self.code_path.split("/"))
-        try:
-            ref = ArtifactRef("notebook", logical_id, name.removesuffix(".py"))
-        except ValueError:
-            return None
-        return ref if ref.workspace_file_path == self.code_path else None
+        ref = _ref_at(self.code_path)
+        return ref if ref is not None and ref.kind == "notebook" else None
 
     @property
     def is_stale(self) -> bool:
@@ -348,12 +344,11 @@ class ArtifactStore:
         raise UnknownArtifactError(_none(asked, entries))
 
     def object_at(self, path: str) -> str | None:
-        """Return the logical id of the data object with a snapshot at ``path``, or ``None``."""
+        """Return the id of the data object with a snapshot at ``path`` below ``.ockham``."""
+        whole = f"{ARTIFACT_FOLDER}/{path}"
         objects = (each for each in self.ids() if each[0] == "data_object")
-        return next(
-            (name for kind, name in objects if path in {e.path for e in self.history(kind, name)}),
-            None,
-        )
+        logs = ((name, self.history(kind, name)) for kind, name in objects)
+        return next((name for name, log in logs if whole in {e.path for e in log}), None)
 
     def ids(self) -> Sequence[tuple[str, str]]:
         """Return kind and logical id of every artifact; foreign files count as artifacts."""
@@ -424,15 +419,13 @@ def _several(words: str, entries: Sequence[LogEntry]) -> str:
 
 
 def _none(words: str, entries: Sequence[LogEntry]) -> str:
-    if not entries:
-        return f"There is no artifact {words!r}: nothing is published in this workspace yet."
     names = {name: e for e in entries for name in (e.title, e.variable, e.live_name) if name}
     near = process.extract(
         words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
     )
     if found := list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]:
         return f"There is no artifact {words!r}: did you mean {' or '.join(found)}?"
-    known = ", ".join(map(_called, entries[-_NEAR:]))
+    known = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
     return f"There is no artifact {words!r}. Published here: {known}."
 
 
@@ -444,14 +437,16 @@ def _called(entry: LogEntry) -> str:
 def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | None:
     """Resolve ``words`` as a reference or a path of a snapshot; ``None`` if it is neither."""
     path = words.replace("\\", "/").removeprefix("./")
-    newest = next((entry.ref for entry in entries if entry.path == path), None)
-    if newest is not None:
-        return newest
-    try:
-        if not path.startswith(f"{ARTIFACT_FOLDER}/"):
-            return parse_reference(words)
+    with suppress(ValueError):
+        return parse_reference(words)
+    # Only its log tells of which data object a file of the pool is.
+    return _ref_at(path) or next((entry.ref for entry in entries if entry.path == path), None)
+
+
+def _ref_at(path: str) -> ArtifactRef | None:
+    """Return the snapshot that lies at ``path``, if it is one of an artifact's own folder."""
+    with suppress(ValueError):
         _, folder, logical_id, name = path.split("/")
         ref = ArtifactRef(folder.removesuffix("s"), logical_id, name.partition(".")[0])
-    except ValueError:
-        return None
-    return ref if ref.workspace_file_path == path else None
+        return ref if ref.workspace_file_path == path else None
+    return None

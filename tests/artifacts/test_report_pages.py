@@ -38,7 +38,7 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"
-    assert "(60 rows, 2 columns; the first 40 rows shown)" in seen.text
+    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.text
     assert "2024-01-01" in seen.text
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
     assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
