@@ -355,6 +355,10 @@ class ArtifactStore:
         kinds = sorted(SNAPSHOT_KINDS)
         return [(k, name) for k in kinds for name in self.place.names(f"{ARTIFACT_FOLDER}/{k}s")]
 
+    def is_claimed(self, kind: str, live_name: str) -> bool:
+        """Return whether ``(kind, live_name)`` has ever been claimed."""
+        return self.place.is_there(_claim_path(kind, live_name))
+
     def holder(self, path: str) -> str | None:
         """Return the owner recorded in a claim file, or ``None`` if it is unreadable."""
         # An unreadable claim holds nothing: the next number takes over the name.

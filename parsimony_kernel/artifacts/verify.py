@@ -1,13 +1,12 @@
 """Verify everything that is published.
 
-Every snapshot is hashed, every log line is read, and everything that a line or a report refers to
-must exist. Nothing is changed: a broken snapshot is served to nobody, since each read checks the
-digest, and publishing it again mends it.
+Every snapshot is hashed, every log line is read, and everything that a line, a report or a name
+refers to must exist. Nothing is changed: a broken snapshot is served to nobody, since each read
+checks the digest, and publishing it again mends it.
 
 With what the journal knows of the logs, a line that was changed or cut off, a log that was made
 anew and a whole artifact that is gone are found too. Not detected: who wrote a line of which the
-journal knows nothing; that a name was freed or given to somebody else; without a journal, that the
-log of a script is gone. The pages of reports are not checked.
+journal knows nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -114,10 +113,13 @@ def _faults_of_log(
 ) -> Iterator[str]:
     log = log_path(kind, logical_id)
     data = store.place.log(log)
-    if data is None:  # the code of artifacts lies without a log
+    if data is None:
         beside = log.removesuffix(LOG_NAME)
-        if kind != "notebook" and any(path.startswith(beside) for path in sound):
-            yield f"is missing, and snapshots lie beside it: {_NO_LOG}"
+        # The code of artifacts lies without a log; a script has a name.
+        has_one = kind != "notebook" or store.is_claimed(kind, logical_id)
+        has_one = has_one and any(each.startswith(beside) for each in sound)
+        if has_one or store.place.is_there(log):
+            yield f"is missing or no file, where a log should be: {_NO_LOG}"
         return
     lines, entries = lines_in(data), store.history(kind, logical_id)
     # A writer that was killed leaves an empty log; the journal knows whether it had lines.
@@ -133,6 +135,9 @@ def _faults_of_log(
             "has a line that can't be read or is about another artifact, and is passed over; "
             "publish again what it recorded"
         )
+    for entry in entries:
+        if entry.live_name and not store.is_claimed(kind, entry.live_name):
+            yield f"gives the name {entry.live_name!r}, which no owner holds: publish it again"
     named = [path for entry in entries for path in (entry.path, entry.code_path) if path]
     for path in (*named, *(ref.workspace_file_path for ref in shown)):
         # It may have been published since the snapshots were looked through.

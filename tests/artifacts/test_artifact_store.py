@@ -251,7 +251,7 @@ def test_unknown_name_suggests_near_ones(tmp_path: Path, words: str, told: str) 
 
 
 def test_empty_workspace_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnknownArtifactError, match="'sales'. Published here: nothing yet"):
+    with pytest.raises(UnknownArtifactError, match="Published here: nothing yet"):
         ArtifactStore(tmp_path).find("sales")
 
 

@@ -45,6 +45,7 @@ def store(tmp_path: Path) -> ArtifactStore:
             run_id="r1",
         )
     publisher.publish("report", "![T](artifact:t)", title="R", run_id="r1")
+    publisher.publish("notebook", "x = 1", title="s", run_id="r1")
     data = b"PAR1 of a pool"
     entry = LogEntry(kind="data_object", logical_id="d" * 64, content_sha=content_sha(data))
     store.publish(entry, data)
@@ -116,7 +117,7 @@ def test_journal_reveals_log_tampering(
 def test_intact_artifacts_are_counted_and_untouched(store: ArtifactStore) -> None:
     before = files(store)
     found = verify(store)
-    assert found == Verification(snapshots=5, lines=4)
+    assert found == Verification(snapshots=6, lines=5)
     assert files(store) == before
 
 
@@ -172,11 +173,14 @@ def _instead(put: Callable[[Path], None]) -> Callable[[Path], None]:
             "don't match the digest",
         ),
         (_on("datasets/*/*.parquet", _instead(Path.mkdir)), "is no file"),
-        (_on("datasets/*/log.jsonl", Path.unlink), "is missing, and snapshots lie beside it"),
+        (_on("datasets/*/log.jsonl", Path.unlink), "is missing or no file"),
         (_on("data_objects/*/log.jsonl", lambda log: log.write_bytes(b"")), "holds no line"),
-        (_on("reports/*/log.jsonl", _instead(os.mkfifo)), "is missing, and snapshots lie"),
+        (_on("reports/*/log.jsonl", _instead(os.mkfifo)), "is missing or no file"),
         (_on("reports/*/log.jsonl", altered(embedded=["x"])), "names what it shows wrongly"),
         (_on("reports/*/log.jsonl", altered(code_path="../x")), "names '../x', which is missing"),
+        (_on("names/*.json", Path.unlink), "which no owner holds"),
+        (_on("data_objects/*/log.jsonl", _instead(Path.mkdir)), "is missing or no file"),
+        (_on("notebooks/s/log.jsonl", Path.unlink), "is missing or no file"),
         (_on("names/*.json", lambda path: path.write_text("{}")), "holds no owner of a name"),
         (_on("names/*.json", _instead(os.mkfifo)), "holds no owner of a name"),
     ],
@@ -198,7 +202,7 @@ def test_command_says_what_it_checked(
     assert main(["verify", "--folder", str(store.root)]) == 0
     told = capsys.readouterr().out
     assert "There is no journal here." in told
-    assert "snapshots 5, lines of logs 4, of which the journal knows 0." in told
+    assert "snapshots 6, lines of logs 5, of which the journal knows 0." in told
 
 
 def test_a_snapshot_that_no_log_names_harms_nobody(store: ArtifactStore) -> None:
