@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import CodecError, render_svg, table_head
+from parsimony_kernel.artifacts.codecs import render_svg, table_head
 from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.core.templates import rendered
@@ -180,12 +180,8 @@ def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
 
 
 def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
-    try:
-        spec: dict[str, Any] = json.loads(exhibit.data)
-        words = describe_chart(spec)
-    except (ValueError, AttributeError, TypeError):
-        return {"problem": "The chart cannot be read."}
-    title = ": ".join(filter(None, (label, words)))
+    spec: dict[str, Any] = json.loads(exhibit.data)
+    title = ": ".join(filter(None, (label, describe_chart(spec))))
     alternative = ". ".join(filter(None, (title, exhibit.entry.description)))
     svg, reason = render_svg(spec)
     if svg is None:
@@ -195,10 +191,7 @@ def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
 
 
 def _table(exhibit: Exhibit) -> dict[str, Any]:
-    try:
-        head = table_head(exhibit.data)
-    except CodecError as exc:
-        return {"problem": str(exc)}
+    head = table_head(exhibit.data)
     shown = counted(len(head.rows), "row"), counted(len(head.columns), "column")
     whole = counted(head.row_count, "row"), counted(head.column_count, "column")
     first = "" if shown == whole else f"; the first {' and '.join(shown)} shown"

@@ -76,27 +76,11 @@ class Refreshed:
 async def refresh_named(
     publisher: Publisher, words: str, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
-    """Refresh a dataset or chart by name.
-
-    Raises:
-        StorageError: a read or write failed, or the workspace isn't trusted.
-        Exception: one of ``NOT_REFRESHED``.
-    """
-    store = publisher.store
-    found = await asyncio.to_thread(publisher.find, words)
-    require_trust(store.place.address)
-    newest = store.latest(found.kind, found.logical_id)
-    return await refresh(store, newest or found, clean, accept=accept)
-
-
-async def refresh(
-    store: ArtifactStore, entry: LogEntry, clean: Clean, *, accept: bool = False
-) -> Refreshed:
-    """Re-run the code of ``entry`` and append the result if its content differs.
+    """Re-run the code of a dataset or chart and append the result if its content differs.
 
     Args:
-        store: the artifacts of the workspace.
-        entry: the line to rebuild.
+        publisher: finds the artifact.
+        words: its name.
         clean: starts a clean executor, after all inputs were found.
         accept: accept changes. Without it, a changed source is an error, and so is changed content
             of any cause: an address, a folder or a file too large to hash, another library version,
@@ -106,8 +90,13 @@ async def refresh(
         RefreshError: a source is missing or changed, the content differs, there is no code on
             record, or the code raises, is too slow, or no longer defines the variable.
         SnapshotError: the code's snapshot is missing or damaged.
-        StorageError: it could not be written.
+        StorageError: a read or write failed, or the workspace isn't trusted.
+        Exception: another one of ``NOT_REFRESHED``.
     """
+    store = publisher.store
+    found = await asyncio.to_thread(publisher.find, words)
+    require_trust(store.place.address)
+    entry = store.latest(found.kind, found.logical_id) or found
     encode = _ENCODERS.get(entry.kind)
     if encode is None or entry.code_ref is None or not entry.variable:
         raise RefreshError(
@@ -192,18 +181,16 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
 
 def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     """Return the error for changed content without a known changed source, with likely causes."""
-    unknown = [source.path for source in entry.sources if source.sha256 is None]
-    libraries = ", ".join(
-        f"{name} {was} is {environment.get(name, 'gone')}"
+    why = [f"{source.path!r} cannot be compared" for source in entry.sources if not source.sha256]
+    why += [
+        f"{name} {was} is {environment.get(name, 'gone')} now"
         for name, was in entry.environment.items()
         if environment.get(name) != was
-    )
-    hints = [f"{_listed(unknown)} cannot be compared"] if unknown else []
-    hints += [f"of the libraries, {libraries} now"] if libraries else []
-    why = "; ".join(hints) or "the code may give different results each time"
+    ]
     return (
-        f"The content of {entry.title!r} differs now, though no known source has changed ({why}): "
-        "accept it with --accept (accept_changed_sources) to publish it."
+        f"The content of {entry.title!r} differs now, though no known source has changed "
+        f"({', '.join(why) or 'the code may give different results each time'}): accept it with "
+        "--accept (accept_changed_sources) to publish it."
     )
 
 

@@ -44,8 +44,8 @@ _CONTROLS = dict.fromkeys(
 )
 # A shortcode of Quarto can include a file.
 _SHORTCODE = re.compile(r"\{\s{0,9}\{\s{0,9}<")
-_HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S)", re.M)
-_HEADER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M)
+# A header of its own, which Pandoc would read settings from.
+_HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S).*?^(?:---|\.\.\.)[ \t]*$", re.M | re.DOTALL)
 
 
 class ReportError(ValueError):
@@ -141,8 +141,7 @@ def _refuse(text: str) -> None:
             "The report cannot be published, for it holds a shortcode ({{< … >}}): write the text "
             "itself."
         )
-    opened = _HEADER.search(text)
-    if opened is not None and _HEADER_END.search(text, opened.end()):
+    if _HEADER.search(text):
         raise ReportError(
             "The report cannot be published, for it has a header of its own between two lines of "
             "---: leave it out, and write *** for a line across the page."
