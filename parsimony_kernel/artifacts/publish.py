@@ -318,7 +318,6 @@ class Publisher:
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
-            content_sha="",  # the store computes it
             published_at=self._clock.now().isoformat(),
             notebook=self._notebook,
             **facts,

@@ -101,7 +101,7 @@ async def refresh_named(
     if encode is None or entry.code_ref is None or not entry.variable:
         raise RefreshError(
             f"The {entry.kind} {entry.name!r} has no code on record that makes it: publish it "
-            "again instead. A report shows new data once it is published again."
+            "again instead."
         )
     code = await asyncio.to_thread(store.read, entry.code_ref)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)

@@ -78,7 +78,7 @@ class LogEntry(BaseModel):
 
     kind: str
     logical_id: str
-    content_sha: str
+    content_sha: str = ""
     published_at: str = ""
     run_id: str = ""
     notebook: str = ""
@@ -197,8 +197,8 @@ class ArtifactStore:
         stale, appends a line about the existing snapshot.
 
         Args:
-            entry: the new line; its ``content_sha`` is empty or that of ``data`` (else
-                ``ValueError``). Its ``live_name``, if any, is claimed for ``entry.notebook``.
+            entry: the new line, except for its ``content_sha``, which is that of ``data``. Its
+                ``live_name``, if any, is claimed for ``entry.notebook``.
             data: the bytes of the snapshot.
             code: the producing code, stored as a snapshot at the entry's ``code_path``.
             gives_up: whether an owner other than ``entry.notebook`` gives up the name.
@@ -210,10 +210,7 @@ class ArtifactStore:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written; nothing was recorded.
         """
-        sha = snapshot_sha(entry.kind, data)
-        if entry.content_sha not in ("", sha):
-            raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
-        entry = entry.model_copy(update={"content_sha": sha})
+        entry = entry.model_copy(update={"content_sha": snapshot_sha(entry.kind, data)})
         self.place.look()
         claim = entry.kind, entry.live_name, entry.notebook
         gate = "" if not entry.live_name else _claim_path(*claim[:2])

@@ -31,22 +31,19 @@ CELLS = (
 )
 
 
-class InProcess:
+class InProcess(CodeExecutor):
     """A private namespace as a clean place; remembers what ran in it."""
 
     def __init__(self) -> None:
-        self.executor = CodeExecutor()
+        super().__init__()
         self.ran: list[str] = []
 
-    async def execute(self, code: str, *, timeout_seconds: float | None = None) -> KernelOutput:
+    async def execute(self, code: str, *args: Any, **options: Any) -> KernelOutput:
         self.ran.append(code)
-        return await self.executor.execute(code, timeout_seconds=timeout_seconds)
-
-    async def set_cwd(self, cwd: str) -> None:
-        await self.executor.set_cwd(cwd)
+        return await super().execute(code, *args, **options)
 
     async def value(self, name: str) -> Any:
-        return self.executor.variables()[name]
+        return self.variables()[name]
 
 
 class Desk:
