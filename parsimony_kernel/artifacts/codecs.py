@@ -90,10 +90,11 @@ def encode_dataset(value: object, variable: str) -> Parquet:
     if write is None and _is_pandas(value):
         return _encode_pandas(_flat_frame(value, variable), variable)
     if write is None and not _gives_arrow(value):
-        made = f"convert it, for example pd.DataFrame({variable})"
+        is_spark = type_name(value) == "pyspark.DataFrame"
+        made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
+        remedy = "publish it with return_chart" if is_chart(value) else f"convert it, e.g. {made}"
         raise CodecError(
-            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: "
-            f"{'publish it with return_chart' if is_chart(value) else made}."
+            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: {remedy}."
         )
     return _encode_by(write or _write_stream, value, variable)
 
