@@ -87,6 +87,11 @@ class Folder:
         """Return whether anything exists at this path, even a broken link."""
         return os.path.lexists(self._root / path)
 
+    def is_plain(self, path: str) -> bool:
+        """Return whether the path is a regular file and not a link."""
+        whole = self._root / path
+        return whole.is_file() and not whole.is_symlink()
+
 
 class Bucket:
     """A backend at an fsspec address, such as ``s3://bucket/folder``.
@@ -196,6 +201,10 @@ class Bucket:
     def is_there(self, path: str) -> bool:
         with self._told(path, "look for"):
             return bool(self._files.exists(self._at(path)))
+
+    def is_plain(self, path: str) -> bool:
+        with self._told(path, "look for"):
+            return bool(self._files.isfile(self._at(path)))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"

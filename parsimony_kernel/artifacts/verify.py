@@ -98,7 +98,8 @@ def _kind_of(path: str) -> str:
 
 def _fault_of(store: ArtifactStore, path: str) -> str:
     """Return the fault of a snapshot; empty if its bytes have the digest in its path."""
-    data, kind = store.place.read(path), _kind_of(path)
+    data = store.place.read(path) if store.place.is_plain(path) else None
+    kind = _kind_of(path)
     if data is None or kind not in SNAPSHOT_SUFFIXES:
         return "is no file, and stands where a snapshot would"
     *_, folder, name = path.removesuffix(SNAPSHOT_SUFFIXES[kind]).split("/")

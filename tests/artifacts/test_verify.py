@@ -173,6 +173,13 @@ def _instead(put: Callable[[Path], None]) -> Callable[[Path], None]:
             "don't match the digest",
         ),
         (_on("datasets/*/*.parquet", _instead(Path.mkdir)), "is no file"),
+        (
+            _on(
+                "datasets/*/*.parquet",
+                lambda path: path.symlink_to(path.rename(path.parents[3] / "elsewhere")),
+            ),
+            "is no file, and stands where a snapshot would",
+        ),
         (_on("datasets/*/log.jsonl", Path.unlink), "is missing or no file"),
         (_on("data_objects/*/log.jsonl", lambda log: log.write_bytes(b"")), "holds no line"),
         (_on("reports/*/log.jsonl", _instead(os.mkfifo)), "is missing or no file"),
