@@ -51,14 +51,18 @@ class Exhibit:
 
 
 def render_page(
-    report: Report, exhibits: Mapping[ArtifactRef, Exhibit], published: LogEntry
+    report: Report,
+    exhibits: Mapping[ArtifactRef, Exhibit],
+    published: LogEntry,
+    worded_at: str = "",
 ) -> str:
     """Render a report as an HTML page.
 
     Args:
         report: the report to render.
         exhibits: the artifacts it refers to, in the order of their numbers.
-        published: the report's own log line.
+        published: the report's own log line; without a run if only its artifacts are newer.
+        worded_at: the time at which its text was written.
     """
     from markupsafe import Markup  # deferred: only reports need it
 
@@ -84,6 +88,7 @@ def render_page(
         words=Markup(_markdown().render(report.body, env)),
         exhibits=list(exhibits.values()),
         published=published,
+        worded_at=worded_at,
         short=SHORT_ID,
     )
     return rendered(

@@ -16,7 +16,7 @@ from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts import codecs, provenance
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
-from parsimony_kernel.artifacts.reports import Report, compose, draft
+from parsimony_kernel.artifacts.reports import Report, compose, draft, parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -162,6 +162,7 @@ class Publisher:
             report = draft(title, str(value), lambda words: self.find(words).ref, language)
             shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
             logical_id = identity.report_logical_id(title=report.title, embedded=shown)
+            facts["live_name"] = identity.slug_from_title(report.title)
             return self._publish_report(logical_id, report, **facts)
         origins = list(lineage)
         if not origins:
@@ -200,6 +201,25 @@ class Publisher:
             run_id=run_id,
             provenance=provenance,
         )
+
+    def renew_report(self, entry: LogEntry) -> Published:
+        """Republish a report with the newest snapshots of everything it shows.
+
+        The text is unchanged, and the page tells when it was written. The report stays with the
+        notebook that published it. If no snapshot is newer, the report's snapshot stays the same.
+
+        Raises:
+            ReportError, SnapshotError: the report, or a snapshot it shows, is damaged or missing.
+            LiveNameCollisionError: its title belongs to another notebook by now.
+            StorageError: it could not be written.
+        """
+        report = parse(self.store.read(entry.ref))
+        pins = dict(report.pins)
+        for name, ref in pins.items():
+            if (newest := self.store.latest(ref.kind, ref.logical_id)) is not None:
+                pins[name] = newest.ref
+        kept = entry.model_dump(include={"description", "live_name", "notebook"})
+        return self._publish_report(entry.logical_id, replace(report, pins=pins), **kept)
 
     def _publish_variable(
         self,
@@ -268,11 +288,13 @@ class Publisher:
             logical_id,
             compose(report),
             title=report.title,
-            live_name=identity.slug_from_title(report.title),
             embedded=tuple(map(reference, exhibits)),
             **facts,
         )
-        page = render_page(report, exhibits, published.entry)
+        # A renewed report has no run: its sentences are those of the last run that wrote it.
+        log = reversed(self.store.history("report", logical_id))
+        worded_at = next((each.published_at for each in log if each.run_id), "")
+        page = render_page(report, exhibits, published.entry, worded_at)
         try:
             path = write_page(self.store.root / PAGES, published.entry.live_name, page, logical_id)
         except StorageError as exc:
@@ -314,13 +336,12 @@ class Publisher:
         seen: Collection[LiveName] = (),
         **facts: Any,
     ) -> Published:
-        """Publish ``data`` for this notebook, with ``facts`` as fields of its line."""
+        """Publish ``data`` with ``facts`` as fields of its line, for this notebook by default."""
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
             published_at=self._clock.now().isoformat(),
-            notebook=self._notebook,
-            **facts,
+            **{"notebook": self._notebook, **facts},
         )
         read = {identity.live_name_key(known, name) for known, name in seen}
         has_read = identity.live_name_key(kind, entry.live_name) in read

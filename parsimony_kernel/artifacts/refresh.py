@@ -14,12 +14,14 @@ from typing import Any, Protocol
 from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
 from parsimony_kernel.artifacts.provenance import environment, measured
 from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
     SnapshotError,
     SourceFile,
     UnknownArtifactError,
+    reference,
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
@@ -39,7 +41,14 @@ class RefreshError(Exception):
 
 
 # The expected errors of refreshing, beside ``StorageError``.
-NOT_REFRESHED = (RefreshError, UnknownArtifactError, SnapshotError, LiveNameCollisionError)
+NOT_REFRESHED = (
+    RefreshError,
+    UnknownArtifactError,
+    SnapshotError,
+    ReportError,
+    CodecError,
+    LiveNameCollisionError,
+)
 
 
 class CleanExecutor(Protocol):
@@ -66,17 +75,24 @@ class Refreshed:
         entry: the newest line of the log.
         changed: whether the content differs.
         sources: the sources whose bytes differ.
+        parts: the outcomes of the artifacts that a report shows.
+        page: the path of a report's page, relative to the workspace.
     """
 
     entry: LogEntry
     changed: bool
     sources: tuple[str, ...] = ()
+    parts: tuple["Refreshed", ...] = ()
+    page: str = ""
 
 
 async def refresh_named(
     publisher: Publisher, words: str, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
     """Re-run the code of a dataset or chart and append the result if its content differs.
+
+    A report runs no code: every dataset and chart that it shows is refreshed, and it is published
+    again if a snapshot of it is newer. If one of them fails, the refreshed ones stay published.
 
     Args:
         publisher: finds the artifact.
@@ -97,6 +113,15 @@ async def refresh_named(
     found = await asyncio.to_thread(publisher.find, words)
     require_trust(store.place.address)
     entry = store.latest(found.kind, found.logical_id) or found
+    if entry.kind == "report":
+        report = parse(await asyncio.to_thread(store.read, entry.ref))
+        shown = [store.latest(ref.kind, ref.logical_id) for ref in report.shown]
+        names = [reference(each.ref) for each in shown if each and each.kind in _ENCODERS]
+        parts = [await refresh_named(publisher, each, clean, accept=accept) for each in names]
+        renewed = await asyncio.to_thread(publisher.renew_report, entry)
+        sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
+        is_new = renewed.ref != entry.ref
+        return Refreshed(renewed.entry, is_new, sources, tuple(parts), renewed.page)
     encode = _ENCODERS.get(entry.kind)
     if encode is None or entry.code_ref is None or not entry.variable:
         raise RefreshError(
@@ -208,7 +233,12 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def in_words(done: Refreshed) -> str:
-    """Render the outcome of a refresh for people."""
+    """Render the outcome of a refresh for people, one line per artifact."""
+    page = [f"Its page is {done.page}."] if done.page else []
+    return "\n".join([*map(_of_one, (*done.parts, done)), *page])
+
+
+def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
     if not done.changed:
         return f"{what} is unchanged."

@@ -33,7 +33,7 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
 
     @tool(
         description=(
-            "Make a published dataset or chart again from its code and sources, in a clean "
+            "Make a published dataset, chart or report again from its code and sources, in a clean "
             "kernel; published if its content is another. A changed source or content is an error, "
             "unless `accept_changed_sources`: only where the person asked for the new data."
         ),
@@ -45,8 +45,9 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
     async def refresh(artifact: str, accept_changed_sources: bool = False) -> dict[str, Any]:
         place = partial(watched, clean)
         done = await refresh_named(publisher, artifact, place, accept=accept_changed_sources)
-        if done.changed:
-            emit(announcement(done.entry))
+        for each in (*done.parts, done):
+            if each.changed:
+                emit(announcement(each.entry, page=each.page))
         return _answer(done)
 
     return Tools([refresh])
@@ -90,4 +91,6 @@ class _Watched:
 def _answer(done: Refreshed) -> dict[str, Any]:
     answer = done.entry.model_dump(include={"kind", "title", "content_sha", "path"})
     answer["changed"] = done.changed
-    return answer | ({"changed_sources": list(done.sources)} if done.sources else {})
+    parts = [{"title": part.entry.title, "changed": part.changed} for part in done.parts]
+    more = {"page": done.page, "changed_sources": list(done.sources), "parts": parts}
+    return answer | {name: said for name, said in more.items() if said}

@@ -10,8 +10,8 @@ import pytest
 
 from parsimony_kernel.artifacts import provenance
 from parsimony_kernel.artifacts import refresh as refreshing
-from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
-from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, refresh_named
+from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.outputs import KernelOutput
@@ -320,19 +320,44 @@ async def test_result_published_meanwhile_is_kept(desk: Desk) -> None:
     assert verify(desk.store).ok
 
 
-async def test_chart_is_compared_by_what_it_draws(desk: Desk) -> None:
-    published = desk.publish("chart", "chart", "Towns")
-    assert not (await desk.refresh("Towns")).changed
-    (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-    assert (await desk.refresh("Towns", accept=True)).changed
-    assert desk.lines(published) == 2
+class TestAChartAndAReport:
+    async def test_chart_is_compared_by_what_it_draws(self, desk: Desk) -> None:
+        published = desk.publish("chart", "chart", "Towns")
+        assert not (await desk.refresh("Towns")).changed
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+        assert (await desk.refresh("Towns", accept=True)).changed
+        assert desk.lines(published) == 2
 
+    async def test_report_is_refreshed_with_its_artifacts(self, desk: Desk) -> None:
+        desk.publish("dataset", "by_town", "By town")
+        desk.publish("chart", "chart", "Towns")
+        report = desk.publisher.publish(
+            "report",
+            "![Towns](artifact:chart)\n\n![Table](artifact:by_town)",
+            title="Sales",
+            run_id="r1",
+        )
+        first = (desk.root / report.page).read_text()
+        same = await desk.refresh("Sales")
+        assert (same.changed, [part.changed for part in same.parts]) == (False, [False, False])
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,4711\n")
+        done = await desk.refresh("Sales", accept=True)
+        assert (done.changed, [part.changed for part in done.parts]) == (True, [True, True])
+        assert desk.lines(report) == 2
+        assert (
+            "4,711" in (desk.root / done.page).read_text()
+            or "4711" in (desk.root / done.page).read_text()
+        )
+        assert "4711" not in first
+        *parts, whole, page = in_words(done).splitlines()
+        assert [each.startswith("The ") for each in parts] == [True, True]
+        assert whole.startswith("The report 'Sales' changed ('sales.csv' changed); published as ")
+        assert page == "Its page is reports/sales.html."
 
-@pytest.mark.parametrize(("kind", "text"), [("notebook", "x = 1"), ("report", "Words.")])
-async def test_script_or_report_is_not_refreshable(desk: Desk, kind: Kind, text: str) -> None:
-    desk.publisher.publish(kind, text, title="clean", run_id="r1")
-    with pytest.raises(RefreshError, match=rf"The {kind} 'clean' has no code.*publish it again"):
-        await desk.refresh("clean")
+    async def test_script_is_not_refreshable(self, desk: Desk) -> None:
+        desk.publisher.publish("notebook", "x = 1", title="clean", run_id="r1")
+        with pytest.raises(RefreshError, match="publish it again instead"):
+            await desk.refresh("clean")
 
 
 @pytest.mark.kernel

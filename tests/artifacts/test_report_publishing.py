@@ -1,4 +1,4 @@
-"""Publishing reports."""
+"""Publishing, editing and renewing reports."""
 
 from html import unescape as html_unescape
 
@@ -8,7 +8,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import SnapshotError, UnknownArtifactError, reference
 from parsimony_kernel.testing.manual_clock import ManualClock
-from tests.artifacts.report_cases import BODY, FRAME, page_of, publish_table
+from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, page_of, publish_table
 
 
 def test_report_is_published_with_artifacts_and_page(publisher: Publisher) -> None:
@@ -60,6 +60,31 @@ def test_report_keeps_pinned_snapshots(publisher: Publisher) -> None:
     assert second.ref.content_sha != first.ref.content_sha
 
 
+def test_refreshed_report_shows_newest_and_keeps_notebook(
+    publisher: Publisher,
+) -> None:
+    (publisher.store.root / "work.ipynb").write_text("{}")
+    first = publisher.publish(
+        "report", f"{BODY}\n![: odd](artifact:monthly)", title="T", run_id="r"
+    )
+    anyone = Publisher(publisher.store, notebook_path="another.ipynb")
+    same = anyone.renew_report(publisher.find("T"))
+    assert (same.ref, same.reused, same.page) == (first.ref, True, first.page)
+    table = publish_table(publisher, FRAME.assign(t=0))
+    renewed = anyone.renew_report(publisher.find("T"))
+    assert renewed.ref.logical_id == first.ref.logical_id
+    assert parse(publisher.store.read(renewed.ref)).shown == (
+        publisher.find("curve").ref,
+        table.ref,
+    )
+    old = publisher.store.read(first.ref).decode()
+    was = next(ref for ref in parse(old.encode()).shown if ref.kind == "dataset")
+    assert publisher.store.read(renewed.ref).decode() == old.replace(
+        reference(was), reference(table.ref)
+    )
+    assert publisher.find("T").notebook == "work.ipynb"
+
+
 def test_titles_that_share_their_letters_have_pages_of_their_own(
     publisher: Publisher,
 ) -> None:
@@ -82,6 +107,26 @@ def test_two_reports_of_one_title_get_separate_pages(publisher: Publisher) -> No
     again = publisher.publish("report", f"{BODY}\nMore.", title="T", run_id="r")
     assert again.page == first.page
     assert "Words alone." in page_of(publisher, other)
+
+
+def test_refreshed_page_dates_its_sentences(publisher: Publisher, clock: ManualClock) -> None:
+    first = publisher.publish("report", BODY, title="T", run_id="r")
+    assert "The sentences are of" not in page_of(publisher, first)
+    for days, values in ((1, 0), (2, 5)):
+        clock.advance(86_400)
+        publish_table(publisher, FRAME.assign(t=values))
+        page = page_of(publisher, publisher.renew_report(publisher.find("T")))
+        seen = assert_needs_nothing(page)
+        told = (
+            "The sentences are of 2026-01-01 00:00 UTC; the figures, the tables and what is "
+            f"linked were renewed on 2026-01-0{days + 1} 00:00 UTC."
+        )
+        assert told in seen.text
+    same = publisher.renew_report(publisher.find("T"))
+    assert page_of(publisher, same) == page
+    told_anew = publisher.publish("report", f"New. {BODY}", title="T", run_id="r2")
+    assert told_anew.ref.logical_id == first.ref.logical_id
+    assert "The sentences are of" not in page_of(publisher, told_anew)
 
 
 def test_unwritable_page_is_a_note_on_published_report(

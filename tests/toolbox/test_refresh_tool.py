@@ -117,6 +117,12 @@ async def test_completed_effect_is_not_repeated(desk: Desk) -> None:
     assert ((desk.root / "count").read_text(), (desk.root / "made").exists()) == ("x", False)
 
 
+async def test_artifacts_of_a_report_are_watched(desk: Desk) -> None:
+    await desk.publish(STARTS + PLAIN)
+    desk.publisher.publish("report", "![T](artifact:df)", title="R", run_id="r1")
+    assert "starts another program" in asked(await desk.refresh("R")).explanation
+
+
 async def test_approval_covers_code_that_ran(desk: Desk) -> None:
     published = await desk.publish(STARTS + PLAIN)
     leave = asked(await desk.refresh("T")).metadata[HELD]
