@@ -1,11 +1,13 @@
 """An artifact is made again from what is on record of it, and from nothing else."""
 
+import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
 
 from parsimony_kernel.artifacts import provenance
@@ -318,6 +320,62 @@ async def test_result_published_meanwhile_is_kept(desk: Desk) -> None:
         await refresh_named(desk.publisher, "T", busy, accept=True)
     assert desk.store.read(entry_of(desk, published).ref) == b"other"
     assert verify(desk.store).ok
+
+
+_AT_ONCE = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+import pandas as pd
+from parsimony_kernel.artifacts.codecs import encode_dataset
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.refresh import RefreshError, refresh_named
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.execution.executor import CodeExecutor
+
+class Clean(CodeExecutor):
+    async def value(self, name):
+        return self.variables()[name]
+
+@asynccontextmanager
+async def clean():
+    yield Clean()
+
+store = ArtifactStore(Path(place))
+publisher = Publisher(store, notebook_path="analysis.ipynb")
+other = next(entry for entry in store.list() if entry.title == "Other")
+encoded = encode_dataset(pd.DataFrame({"x": [me]}), "other")
+wait()
+told = []
+for title in ("T", "Random", "Other"):
+    if me in ("n0", "n1", "n2") and title == "Other":
+        store.publish(other, encoded)
+        continue
+    try:
+        done = asyncio.run(refresh_named(publisher, title, clean, accept=True))
+        told.append("done" if store.read(done.entry.ref) else "empty")
+    except RefreshError as exc:
+        told.append("anew" if "published by somebody else" in str(exc) else str(exc))
+print(*told, sep=",")
+"""
+
+
+@pytest.mark.slow
+async def test_eight_concurrent_refreshes_leave_whole_logs(
+    desk: Desk, race: Callable[[str, Path], list[str]]
+) -> None:
+    published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
+    for name in ("random", "other"):
+        await desk.run(f"import uuid\n{name} = pd.DataFrame([str(uuid.uuid4())])")
+        desk.publish("dataset", name, name.title())
+    (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+    said = [each.split(",") for each in race(_AT_ONCE, desk.root)]
+    assert {told for each in said for told in each} <= {"done", "anew"}
+    assert [each[0] for each in said] == ["done"] * 8, "the same comes out everywhere"
+    found = verify(desk.store)
+    assert found.ok
+    newest = desk.store.read(entry_of(desk, published).ref)
+    assert pd.read_parquet(io.BytesIO(newest))["eur"].tolist() == [100]
 
 
 class TestAChartAndAReport:
