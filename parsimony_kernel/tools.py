@@ -156,7 +156,6 @@ class Tool:
             it in one answer; any other waits for the calls before it. Results keep their order,
             and nothing of it is taken back when it fails.
         terminal: it ends the run, or suspends it.
-        asks: a person has to allow it each time, in every mode of approval.
         reaches: asked before it runs, with its arguments: what this call would do that a person
             has to allow where they are asked at all, a sentence each; nothing where it is plain.
         runs_code: it runs Python in an executor, which stops that code before it reaches outside.
@@ -179,7 +178,6 @@ class Tool:
     parallelizable: bool = False
     timeout_s: float | None = None
     terminal: bool = False
-    asks: bool = False
     reaches: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     runs_code: bool = False
 

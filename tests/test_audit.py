@@ -9,9 +9,7 @@ import pytest
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.session.maintenance import (
-    journal_of,
-)
+from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
@@ -48,14 +46,6 @@ def test_command_verifies_and_counts(folder: Path, capsys: pytest.CaptureFixture
         db.execute("DELETE FROM events WHERE seq = 2")
     assert main(["verify", *where]) == 1
     assert "Entry 2 of the journal is the first bad one" in capsys.readouterr().err
-
-
-def test_command_names_remedy_without_journal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for command in ("verify", "metrics"):
-        assert main([command, "--folder", str(tmp_path)]) == 1
-        assert "--folder" in capsys.readouterr().err
 
 
 def test_read_only_journal_is_readable(

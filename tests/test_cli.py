@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import main as cli
@@ -26,7 +27,6 @@ from parsimony_kernel.core.state import HeldCall, SuspensionRecord
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -52,7 +52,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def clean() -> AsyncIterator[_Clean]:
         yield _Clean()
 
-    monkeypatch.setattr(maintenance, "clean_executor", clean)
+    monkeypatch.setattr(execution, "RemoteExecutor", clean)
 
 
 def step(number: int, code: str, *, ok: bool) -> Iterator[ev.AgentEvent]:

@@ -25,7 +25,7 @@ def test_list_shows_states_and_days_only(folder: Path, capsys: pytest.CaptureFix
     assert cli.main(["keys", "list"]) == 0
     out = capsys.readouterr().out
     heading, first, second = out.splitlines()
-    until = Keyring.open(folder, {}).keys()[1].retired_at
+    until = Keyring.open(folder, {}).keys()[1].retired
     assert until is not None
     assert heading.split() == ["key", "state", "created", "signed", "until"]
     assert first.split()[:2] == [new.key_id, "current"]

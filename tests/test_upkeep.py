@@ -4,7 +4,8 @@ import json
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli.main import main
@@ -19,7 +21,6 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
-from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage.journal import SqliteJournal
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
@@ -78,129 +79,104 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def clean() -> AsyncIterator[_Clean]:
         yield _Clean()
 
-    monkeypatch.setattr(maintenance, "clean_executor", clean)
+    monkeypatch.setattr(execution, "RemoteExecutor", clean)
 
 
-def refresh(folder: Path, *arguments: str) -> int:
+def refresh(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """The command's exit code, and what it says on both streams."""
     named = any(not each.startswith("-") for each in arguments)
-    return main(["refresh", *arguments, *([] if named else ["--all"]), "--folder", str(folder)])
+    words = ["refresh", *arguments, *([] if named else ["--all"]), "--folder", str(folder)]
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main(words)
+    return code, out.getvalue(), err.getvalue()
 
 
 def logs(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in (folder / ".ockham").rglob("log.jsonl")}
 
 
-def spoil(work: Path, fields: dict[str, object]) -> None:
-    """Let the dataset's log say something else."""
-    (log,) = (work / ".ockham/datasets").glob("*/log.jsonl")
-    log.write_text(json.dumps(json.loads(log.read_text()) | fields) + "\n")
-
-
 @pytest.mark.kernel
-def test_all_code_artifacts_are_refreshed_in_kernels(
-    work: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_code_artifacts_are_refreshed_in_kernels(work: Path) -> None:
     before = logs(work)
-    assert refresh(work) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    assert "The dataset 'Same' is unchanged" in told.out
-    assert "The chart 'Same' is unchanged" in told.out
+    code, out, err = refresh(work)
+    assert (code, err) == (0, "")
+    assert "The dataset 'Same' is unchanged" in out
+    assert "The chart 'Same' is unchanged" in out
     assert logs(work) == before
 
 
 @pytest.mark.usefixtures("at_once")
-class TestTheCommand:
-    def test_change_fails_until_accepted(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        before = logs(work)
-        (work / "a.csv").write_text("v\n7\n")
-        assert refresh(work) == 1
-        assert capsys.readouterr().err.count("'a.csv': changed since") == 2
-        assert logs(work) == before
-        assert refresh(work, "--accept") == 0
-        assert capsys.readouterr().out.count("changed ('a.csv' changed)") == 2
-        assert refresh(work) == 0
+def test_change_fails_until_accepted(work: Path) -> None:
+    before = logs(work)
+    (work / "a.csv").write_text("v\n7\n")
+    code, _, err = refresh(work)
+    assert (code, err.count("'a.csv': changed since")) == (1, 2)
+    assert logs(work) == before
+    code, out, _ = refresh(work, "--accept")
+    assert (code, out.count("changed ('a.csv' changed)")) == (0, 2)
+    assert refresh(work)[0] == 0
 
-    def test_unknown_name_fails_and_others_continue(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert refresh(work, "nothing like it", "t_chart") == 1
-        told = capsys.readouterr()
-        assert "There is no artifact 'nothing like it'" in told.err
-        assert "The chart 'Same' is unchanged" in told.out
 
-    @pytest.mark.parametrize(
-        ("fields", "said"),
-        [
-            ({"code_path": "../../evil.py"}, "has no code on record"),
-            ({"code_path": f".ockham/notebooks/a/{'0' * 64}.py"}, "is missing"),
-            ({"folder": "nowhere"}, "is gone"),
-            ({"variable": "u"}, "no longer defines 'u'"),
-        ],
-    )
-    def test_unusable_line_fails_and_others_continue(
-        self,
-        work: Path,
-        fields: dict[str, object],
-        said: str,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        spoil(work, fields)
-        assert refresh(work) == 1
-        told = capsys.readouterr()
-        assert said in told.err
-        assert "The chart 'Same' is unchanged" in told.out
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    ("fields", "names", "said"),
+    [
+        ({}, ["nothing like it", "t_chart"], "There is no artifact 'nothing like it'"),
+        ({"code_path": f".ockham/notebooks/a/{'0' * 64}.py"}, [], "is missing"),
+        ({"folder": "nowhere"}, [], "is gone"),
+        ({"variable": "u"}, [], "no longer defines 'u'"),
+    ],
+)
+def test_what_cannot_be_made_fails_and_others_continue(
+    work: Path, fields: dict[str, object], names: list[str], said: str
+) -> None:
+    (log,) = (work / ".ockham/datasets").glob("*/log.jsonl")
+    log.write_text(json.dumps(json.loads(log.read_text()) | fields) + "\n")
+    code, out, err = refresh(work, *names)
+    assert code == 1
+    assert said in err
+    assert "The chart 'Same' is unchanged" in out
 
-    def test_reaching_code_is_stopped_beforehand(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
-        code += "u = pd.DataFrame({'v': [5]})"
-        publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
-        publisher.publish(
-            "dataset",
-            pd.DataFrame({"v": [5]}),
-            variable="u",
-            title="Five",
-            lineage=[origin("u", code, work)],
-            run_id="r2",
-        )
-        assert refresh(work, "u") == 1
-        told = capsys.readouterr().err
-        assert "Line 3 starts another program: touch made." in told
-        assert "Only if you trust the code, make it again with --allow." in told
-        assert not (work / "made").exists()
-        assert refresh(work, "u", "--allow") == 0
-        assert (work / "made").exists()
 
-    @pytest.mark.parametrize("words", [[], ["t", "--all"]])
-    def test_no_name_is_not_all(
-        self, work: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["refresh", *words, "--folder", str(work)]) == 2
-        assert "name what to make again, or give --all" in capsys.readouterr().err
+@pytest.mark.usefixtures("at_once")
+def test_reaching_code_is_stopped_beforehand(work: Path) -> None:
+    code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
+    code += "u = pd.DataFrame({'v': [5]})"
+    publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
+    frame, lineage = pd.DataFrame({"v": [5]}), [origin("u", code, work)]
+    publisher.publish("dataset", frame, variable="u", title="Five", lineage=lineage, run_id="r2")
+    failed, _, err = refresh(work, "u")
+    assert failed == 1
+    assert "Line 3 starts another program: touch made." in err
+    assert "Only if you trust the code, make it again with --allow." in err
+    assert not (work / "made").exists()
+    assert refresh(work, "u", "--allow")[0] == 0
+    assert (work / "made").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["t", "--all"]])
+def test_no_name_is_not_all(
+    work: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["refresh", *words, "--folder", str(work)]) == 2
+    assert "name what to make again, or give --all" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("at_once")
 def test_cloned_artifacts_run_once_trusted(
-    work: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    work: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path_factory.mktemp("elsewhere") / "copy"
     shutil.copytree(work, copy)
-    assert refresh(copy) == 1
-    told = capsys.readouterr().err
-    assert "was not begun here, and its code would run as you" in told
+    code, _, err = refresh(copy)
+    assert code == 1
+    assert "was not begun here, and its code would run as you" in err
     assert main(["verify", "--folder", str(copy)]) == 0  # looking runs nothing
     monkeypatch.setenv("PARSIMONY_TRUST", "1")
-    assert refresh(copy) == 0
+    assert refresh(copy)[0] == 0
     monkeypatch.delenv("PARSIMONY_TRUST")
     assert main(["trust", "--folder", str(copy)]) == 0
-    assert refresh(copy) == 0
+    assert refresh(copy)[0] == 0
 
 
 def test_trusting_a_journal_says_what_was_found(

@@ -129,9 +129,9 @@ class Parser(MagicArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        said = " ".join(message.split()).rstrip(".")
+        text = " ".join(message.split()).rstrip(".")
         raise Misuse(
-            f"{self.prog}: {said}{'' if said.endswith('?') else '.'} See: {self.prog} --help"
+            f"{self.prog}: {text}{'' if text.endswith('?') else '.'} See: {self.prog} --help"
         )
 
 
@@ -163,9 +163,9 @@ class Command:
 
     def parser(self, prog: str) -> argparse.ArgumentParser:
         """Return the parser for the arguments after ``prog``."""
-        said = self.says[:1].upper() + self.says[1:] + "."
+        description = self.says[:1].upper() + self.says[1:] + "."
         usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
-        made = Parser(prog, usage, said, formatter_class=argparse.HelpFormatter)
+        made = Parser(prog, usage, description, formatter_class=argparse.HelpFormatter)
         made.allow_abbrev = False
         add_arguments(made, self.arguments)
         return made
@@ -271,8 +271,8 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     Raises:
         Misuse: a flag is unknown or lacks its value.
     """
-    said = CELL.parse(line, magic)
-    return CellRequest("\n".join(filter(None, (said.pop("text", ""), body.strip()))), said)
+    flags = CELL.parse(line, magic)
+    return CellRequest("\n".join(filter(None, (flags.pop("text", ""), body.strip()))), flags)
 
 
 def command_named(name: str, magic: str) -> Command:

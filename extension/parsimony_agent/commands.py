@@ -99,7 +99,12 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
-        return put_back_words(ordinal, back, is_redo=is_redo)
+        text = put_back_words(ordinal, back, is_redo=is_redo)
+    turns = session.turns()
+    if is_redo or number is not None or ordinal == max(each.ordinal for each in turns):
+        return text
+    request = next(each.request for each in turns if each.ordinal == ordinal)
+    return f"{text}\n  It was the newest with changes to undo: {shortened(inline(request), 60)}"
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:
@@ -119,10 +124,10 @@ def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     ``yes``.
     """
     session = magics.session
-    tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
+    tools = f"No longer tools: {', '.join(own)}.\n" if (own := session.tools.added()) else ""
     if yes:
-        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
-        return f"{told}\n{tools}{_ON_DISK}"
+        text = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
+        return f"{text}\n{tools}{_ON_DISK}"
     would = [turn for turn in session.turns() if turn.status not in ("running", "forgotten")]
     return (
         f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
@@ -140,14 +145,14 @@ def model(magics: AgentMagics, name: str = "") -> Told:
     magics.follow_settings()
     if name:
         session.set_model(chosen_model(name, session.executor.variables()))
-    told = f"Model: {session.model_name}"
+    text = f"Model: {session.model_name}"
     if session.model_name == OFFLINE and not name:
-        return f"{told}, built-in rules and no LLM. {suggestion(os.environ)}"
+        return f"{text}, built-in rules and no LLM. {suggestion(os.environ)}"
     prices = [price_in_words(each) for each in session.model_name.split(", ") if provider_of(each)]
     if not prices:
-        return told
+        return text
     share = magics.settings.told("share")[0]
-    return f"{told} ({'; '.join(prices)}). Requests are sent with `--share {share}`."
+    return f"{text} ({'; '.join(prices)}). Requests are sent with `--share {share}`."
 
 
 def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = False) -> Told:

@@ -66,8 +66,8 @@ def _plainly() -> Iterator[None]:
         from parsimony_kernel.toolbox.mcp_servers import ServerError
 
         if isinstance(error, SessionError | ServerError):
-            said = str(error)
-            raise TurnError(sentence(said) if isinstance(error, ServerError) else said) from None
+            text = str(error)
+            raise TurnError(sentence(text) if isinstance(error, ServerError) else text) from None
         raise
 
 
@@ -131,7 +131,7 @@ class AgentMagics:
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if "dry_run" in request.flags:
             with _plainly():
-                self.show(doer("preview")(self, request, cell_key, f"%{self.name}"))
+                self.show(doer("preview")(self, request, cell_key))
             return asyncio.sleep(0)
         return self._ask(request, cell_key)
 
@@ -149,8 +149,8 @@ class AgentMagics:
     def displays(self) -> Displays:
         """Return the displays of the running cell, live if its front end can redraw them."""
         outlet = outlet_of(self.shell)
-        said = self.settings.value("display")
-        is_wanted = bool(self.cells.id()) if said == "auto" else said == "live"
+        mode = self.settings.value("display")
+        is_wanted = bool(self.cells.id()) if mode == "auto" else mode == "live"
         return Displays(outlet, is_live=is_wanted and not outlet.is_terminal)
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
@@ -170,10 +170,10 @@ class AgentMagics:
                 raise
         return None
 
-    def show(self, told: Told) -> None:
+    def show(self, shown: Told) -> None:
         """Show the result of a sub-command. Text is never rendered as a link or as markup."""
         outlet = outlet_of(self.shell)
-        for each in (told,) if isinstance(told, str | Mapping) else told or ():
+        for each in (shown,) if isinstance(shown, str | Mapping) else shown or ():
             if not isinstance(each, str):
                 outlet.show(each)
             elif outlet.is_terminal:

@@ -26,8 +26,8 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     def chosen(name: str) -> Any:
         return flags[name] if name in flags else settings.value(name)
 
-    said = [name for name in ("record", "replay") if name in flags]
-    cassette = CassetteMode(said[0] if said else settings.value("cassette"))
+    modes = [name for name in ("record", "replay") if name in flags]
+    cassette = CassetteMode(modes[0] if modes else settings.value("cassette"))
     return TurnOptions(
         model=flags.get("model"),
         effort=flags.get("effort", ""),

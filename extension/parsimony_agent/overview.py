@@ -122,19 +122,19 @@ def verify(magics: AgentMagics) -> Told:
 
 def procedure(magics: AgentMagics, file: str) -> Told:
     """Check a task file, and list which of its rules are enforced and which are reminders."""
-    said = magics.session.tools.playbook(file)
-    edges = said.procedure.edges if said.procedure is not None else ()
+    task = magics.session.tools.playbook(file)
+    edges = task.procedure.edges if task.procedure is not None else ()
     rows = [
         ("edge", f"{e.action}: {e.source} → {e.target}{f', if {e.guard}' if e.guard else ''}")
         for e in edges
     ]
-    if said.contract is not None:
-        allowed = said.contract.allowed_tools
+    if task.contract is not None:
+        allowed = task.contract.allowed_tools
         rows += [] if allowed is None else [("tools, enforced", ", ".join(sorted(allowed)))]
-        identifiers = said.contract.identifiers.items()
+        identifiers = task.contract.identifiers.items()
         rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
-    rows += [("rule, enforced", rule) for rule in said.rules.in_words()]
-    rows += [("a reminder", rule) for rule in said.constraints]
+    rows += [("rule, enforced", rule) for rule in task.rules.in_words()]
+    rows += [("a reminder", rule) for rule in task.constraints]
     return table(("what", "says"), rows, empty="It can be used, and has no rules.", widest=_SAYS)
 
 
@@ -154,10 +154,10 @@ def own_tools(session: Session, magic: str) -> Told:
     rows = [(each.name, first_line(each.description)) for each in session.tools.added().values()]
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
     mine = table(("tool", "what it does"), rows, empty=empty)
-    told = [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
-    if not told:
+    mcp = [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
+    if not mcp:
         return mine
-    return [mine, table(("MCP server", "what is started", "state"), told, empty="", widest=_PATH)]
+    return [mine, table(("MCP server", "what is started", "state"), mcp, empty="", widest=_PATH)]
 
 
 def first_line(description: str) -> str:
@@ -219,8 +219,8 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 # -- what goes to models
 
 
-def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str) -> str:
-    """Return the first request that the turn of ``request`` would send; ``magic`` is unused."""
+def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> str:
+    """Return the first request that the turn of ``request`` would send."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
@@ -231,9 +231,9 @@ def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str
     return "\n\n".join([head, *request_parts(sent)])
 
 
-def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
-    """Show what a turn with these words would send, under the cell flags in ``told``."""
-    return preview(magics, CellRequest(words, told), "", f"{magics.name} context")
+def context(magics: AgentMagics, words: str = _ANY_WORDS, **flags: Any) -> Told:
+    """Show what a turn with these words would send, under the cell flags in ``flags``."""
+    return preview(magics, CellRequest(words, flags), "")
 
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:
@@ -305,9 +305,9 @@ def message_words(message: Mapping[str, Any]) -> str:
     content: Any = message.get("content") or ""
     if pictures := list(map(_picture_words, pictures_in(message))):
         content = "\n".join([*(part["text"] for part in content if "text" in part), *pictures])
-    said = content if isinstance(content, str) else _json(content)
+    text = content if isinstance(content, str) else _json(content)
     rest_said = _json(rest) if rest else ""
-    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
+    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", text, rest_said))))
 
 
 def _picture_words(png_base64: str) -> str:

@@ -28,15 +28,15 @@ class Setting(TraitType[Any, Any]):
     """
 
     def __init__(self, name: str, row: Mapping[str, Any]) -> None:
-        told = {**CELL_FLAGS.get(f"--{name.replace('_', '-')}", {}), **row}
+        facts = {**CELL_FLAGS.get(f"--{name.replace('_', '-')}", {}), **row}
         self.variable = f"PARSIMONY_{name.upper()}"
-        self.usual: str = told.get("default", "")
-        self.example: str = told.get("example", self.usual)
-        self.says: str = told["help"]
-        self.read = reader(told)
-        said = f"{self.says[0].upper()}{self.says[1:]}. Environment: {self.variable}."
-        said += f" For example {self.example!r}." if self.example != self.usual else ""
-        super().__init__(default_value=None, allow_none=True, help=said)
+        self.usual: str = facts.get("default", "")
+        self.example: str = facts.get("example", self.usual)
+        self.says: str = facts["help"]
+        self.read = reader(facts)
+        explanation = f"{self.says[0].upper()}{self.says[1:]}. Environment: {self.variable}."
+        explanation += f" For example {self.example!r}." if self.example != self.usual else ""
+        super().__init__(default_value=None, allow_none=True, help=explanation)
         self.name = name
         self.tag(config=True)
 
@@ -92,9 +92,9 @@ class ParsimonyAgent(Configurable):
         own: str | None = getattr(self, name)
         if name in self._here and own is not None:
             return own, "%config"
-        said = self._environ.get(setting.variable, "").strip()
-        if said:
-            return setting.checked(said, setting.variable), setting.variable
+        text = self._environ.get(setting.variable, "").strip()
+        if text:
+            return setting.checked(text, setting.variable), setting.variable
         if own is not None:
             return own, "configuration file"
         return setting.usual, "default"

@@ -37,10 +37,10 @@ def _calls(node: ast.AST, name: str) -> Iterator[tuple[ast.Call, list[ast.Consta
                         value=ast.Call(func=ast.Name(id="get_ipython"), args=[]),
                         attr="run_cell_magic" | "run_line_magic",
                     ),
-                    args=[ast.Constant(value=magic), *told],
+                    args=[ast.Constant(value=magic), *arguments],
                 ) as call
             ) if magic == name:
-                yield call, [each for each in told if isinstance(each, ast.Constant)]
+                yield call, [each for each in arguments if isinstance(each, ast.Constant)]
             case _ if not isinstance(child, _CLOSED):
                 yield from _calls(child, name)
 
@@ -64,9 +64,9 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
         # AST column offsets count bytes.
         raw = source.encode().split(b"\n")
         # Backwards, so that earlier positions stay valid.
-        for call, told in reversed(list(_calls(tree(source), name))):
+        for call, arguments in reversed(list(_calls(tree(source), name))):
             row, at = call.lineno - 1, call.col_offset
-            match told:
+            match arguments:
                 case [_, ast.Constant(value="", end_col_offset=int(end)) as body]:
                     # IPython refuses an empty body before the magic sees it.
                     raw[row] = raw[row][: body.col_offset] + rb"'\n'" + raw[row][end:]

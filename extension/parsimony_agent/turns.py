@@ -110,12 +110,12 @@ class Turns:
         """
         displays, session = self._magics.displays(), self._magics.session
         pending, cell = session.pending(), self._magics.cells.id()
-        said, asked_in, answered = self._answer_of_cell.get(cell, ("", "", ""))
+        last_words, asked_in, answered = self._answer_of_cell.get(cell, ("", "", ""))
         newest = self._turn_of_cell.get(asked_in, answered)
         again = newest in (answered, *(each.turn.run_id for each in pending))
         # The cell that asked was run again, as by Run All, and didn't ask again: the earlier choice
         # holds. Never answer another cell's question instead: the same number may allow its code.
-        is_none = (said == words and not again) or (session.has_answers and not pending)
+        is_none = (last_words == words and not again) or (session.has_answers and not pending)
         if turn is None and is_none:
             displays.outlet.show(tables.note("Nothing to answer: it wasn't asked again."))
             return

@@ -32,9 +32,9 @@ def picture_messages(
     made: list[dict[str, Any]] = []
     for figure in figures:
         source = json.dumps(figure.spec, sort_keys=True) if figure.spec else figure.png_base64 or ""
-        told = picture_message(figure.title, source, b"")["content"]
-        if source and told not in known and (png := drawn(figure)) is not None:
-            known.add(told)
+        caption = picture_message(figure.title, source, b"")["content"]
+        if source and caption not in known and (png := drawn(figure)) is not None:
+            known.add(caption)
             made.append(picture_message(figure.title, source, png))
     return made
 

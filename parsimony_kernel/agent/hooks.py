@@ -14,7 +14,7 @@ from parsimony_kernel.agent.chart_images import MOST_PICTURES
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
-from parsimony_kernel.agent.run_evidence import came_since, observed, said
+from parsimony_kernel.agent.run_evidence import came_since, observed, persons_words
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
 from parsimony_kernel.core.config import AgentGuardrails
@@ -179,7 +179,7 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
         )
 
     return (
-        columns_exist(variables, lambda: said(state.messages)),
+        columns_exist(variables, lambda: persons_words(state.messages)),
         groundedness(seen, strict=strict),
         nothing_open(lambda: state.open_subgoals),
         not_repeating(lambda: Repetition.from_json(state.repetition)),
@@ -216,10 +216,10 @@ class RunContext(RecoveryContext):
     @property
     def terms(self) -> str:
         """The hash of the contract, the rules and the procedure; empty without any of them."""
-        told = {
+        facts = {
             "contract": self.contract and vars(self.contract),
             "rules": self.rules.in_words(),
             "procedure": self.procedure and self.procedure.digest,
         }
-        text = json.dumps(told, sort_keys=True, default=_plain)
-        return hashlib.sha256(text.encode()).hexdigest() if any(told.values()) else ""
+        text = json.dumps(facts, sort_keys=True, default=_plain)
+        return hashlib.sha256(text.encode()).hexdigest() if any(facts.values()) else ""

@@ -41,7 +41,6 @@ class ModelCalls:
     Attributes:
         model: the model to ask next.
         reply: the completion or failure of the last request.
-        prompt_tokens: the last request's prompt tokens as counted by the provider, or ``None``.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class ModelCalls:
         offered = hooks.offered(tools)
         self.model, *self._others = hooks.models(context)
         self.reply: Completion | Failure
-        self.prompt_tokens: int | None = None
         self._context, self._state, self._secrets = context, state, secrets
         self._cancellation = state.cancellation or CancellationRequest()
         self._schemas = secrets.of_prose(offered.to_llm())
@@ -163,8 +161,8 @@ class ModelCalls:
         if state.budget_warned:
             return request, None
         state.budget_warned, state.compaction = True, max(state.compaction, 1)
-        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
-        state.pending_instruction = "\n\n".join(told)
+        instructions = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
+        state.pending_instruction = "\n\n".join(instructions)
         return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
 
     def _rerouted(self, failure: Failure) -> Failure:
@@ -186,8 +184,6 @@ class ModelCalls:
     def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
         """Add the usage and cost of ``reply`` to the state; return its event."""
         accumulate_usage(self._state, reply, model=reply.model)
-        if reply.choices:
-            self.prompt_tokens = reply.usage.prompt_tokens or None
         return ev.LLMCallCompleted(
             model=reply.model,
             **asdict(reply.usage),

@@ -73,9 +73,9 @@ def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
     return adding(outcome, "result", left)
 
 
-def adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
-    """Copy the outcome with ``told`` under ``key`` of its envelope."""
-    return replace(outcome, envelope={**outcome.envelope, key: told})
+def adding(outcome: StepOutcome, key: str, value: Any) -> StepOutcome:
+    """Copy the outcome with ``value`` under ``key`` of its envelope."""
+    return replace(outcome, envelope={**outcome.envelope, key: value})
 
 
 def shown(outcome: StepOutcome) -> str:

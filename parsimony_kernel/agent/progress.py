@@ -88,7 +88,7 @@ class Progress:
         if self._files is not None:
             files = self._files.put_back(self._files_before)
             back = replace(back, restored=(*back.restored, *files))
-        return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
+        return adding(as_restored(outcome, back), "variables", in_words(back)) if back else outcome
 
     def _hold(self) -> None:
         """Save the changes of a call that waits for approval, so that they can be undone if the
@@ -114,7 +114,7 @@ class Progress:
         if self._files is not None:
             back.append(PutBack(restored=self._files.give_back(reversed(paused.files))))
         outside = f"What it did outside stays: {' '.join(paused.left)}" if paused.left else ""
-        return " ".join(filter(None, (*map(told, back), outside)))
+        return " ".join(filter(None, (*map(in_words, back), outside)))
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Progress:
             setattr(self._state, name, copy(value))
         steps = target.removeprefix("step-")
         when = "before the first step of this run" if steps == "0" else f"after step {steps}"
-        return f"The variables are as they were {when}. {told(back)}".rstrip()
+        return f"The variables are as they were {when}. {in_words(back)}".rstrip()
 
     def end(self) -> Change | None:
         """Close the checkpoints; return the run's change of the variables, if there is any."""
@@ -158,10 +158,10 @@ class Progress:
         self._passed[f"step-{self._steps}"] = number, facts
 
 
-def told(back: PutBack) -> str:
+def in_words(back: PutBack) -> str:
     """Describe what was restored, in a sentence or two; empty if nothing was."""
-    said = []
+    sentences = []
     for each, words in GONE_BACK.items():
         if names := ", ".join(getattr(back, each)):
-            said.append(words.format(names[:_MOST_CHARS] + "…" * (len(names) > _MOST_CHARS)))
-    return " ".join(said)
+            sentences.append(words.format(names[:_MOST_CHARS] + "…" * (len(names) > _MOST_CHARS)))
+    return " ".join(sentences)

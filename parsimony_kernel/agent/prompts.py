@@ -34,7 +34,7 @@ _ALWAYS = {"working_folder": "", "files": [], "variables": [], "more_variables":
 
 
 def notebook_context(
-    *, around: Mapping[str, Any] | None = None, secrets: Secrets | None = None, **told: Any
+    *, around: Mapping[str, Any] | None = None, secrets: Secrets | None = None, **facts: Any
 ) -> str:
     """Render the inventory of a notebook as a block of the first message, without secrets.
 
@@ -46,7 +46,7 @@ def notebook_context(
             that this one replaces, free to bind again; ``kept_back``, the withheld items, so that
             nobody takes them for missing; ``answers``, which still apply, by their questions.
     """
-    given = {name: value for name, value in told.items() if value}
+    given = {name: value for name, value in facts.items() if value}
     inventory = {**(around or {}), **_ALWAYS, **given}
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
@@ -67,5 +67,5 @@ def context_in_text(message: str, described: set[tuple[str, ...]] | None = None)
 
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:
     """Render the changes of the namespace while a question waited; ``None`` without any."""
-    told = {"gone": [*gone], "changed": [*changed]}
-    return block(CHANGES_TAG, _data(told)) if any(told.values()) else None
+    facts = {"gone": [*gone], "changed": [*changed]}
+    return block(CHANGES_TAG, _data(facts)) if any(facts.values()) else None

@@ -123,13 +123,13 @@ class IncrementalRenderer:
             added = messages
         self._read, self._newest = len(messages), messages[-1] if messages else None
         for message in select_messages_to_render(added):
-            index, told = len(self._told), self._in_full(message, in_text)
-            self._told.append(told)
+            index, entry = len(self._told), self._in_full(message, in_text)
+            self._told.append(entry)
             if in_text and is_picture(message):
                 self._whole[index] = message
             elif in_text and _role(message) == "tool":
                 self._whole[index] = message
-                self._sizes[index] = len(str(told["content"]))
+                self._sizes[index] = len(str(entry["content"]))
                 # The cut moves in steps; between them only the end of a request changes.
                 if len(self._sizes) > 2 and sum(self._sizes.values()) > self._allowed:
                     self._shorten(2)
@@ -144,19 +144,19 @@ class IncrementalRenderer:
             self._sizes.pop(index, None)
 
     def _in_full(self, message: Any, in_text: bool) -> dict[str, Any]:
-        told = _render(message, "default")
+        entry = _render(message, "default")
         if in_text and is_snapshot(message):
-            told["content"] = context_in_text(str(told["content"]), self._columns)
-        envelope = envelope_in(told["content"]) if in_text and told["role"] == "tool" else None
+            entry["content"] = context_in_text(str(entry["content"]), self._columns)
+        envelope = envelope_in(entry["content"]) if in_text and entry["role"] == "tool" else None
         if envelope is not None:
             following = envelope.get("valid_next_actions")
             named = following if isinstance(following, list) else ()
             described = [each for each in named if not self._callable or each in self._callable]
             envelope["valid_next_actions"] = described
-            told["content"] = as_text(envelope, self._known, self._columns)
+            entry["content"] = as_text(envelope, self._known, self._columns)
             # A question lists none; after the answer the earlier tools are callable again.
             self._known = described or self._known
-        return told
+        return entry
 
 
 def recent_iterations_cutoff(
@@ -203,8 +203,8 @@ def render_pinned_constraints(constraints: Sequence[str]) -> str:
 def lessons_to_mind(lessons: Iterable[Failure]) -> str:
     """Render the unsolved failures, each once; empty when there are none."""
     open_ones = {each.explanation: each for each in lessons if not each.metadata.get(SOLVED)}
-    told = render_lessons_learned(open_ones.values())
-    return f"What has gone wrong in this run, and is not solved yet:\n{told}" if told else ""
+    entry = render_lessons_learned(open_ones.values())
+    return f"What has gone wrong in this run, and is not solved yet:\n{entry}" if entry else ""
 
 
 def _said(role: str, between: str, *parts: str | None) -> list[dict[str, Any]]:

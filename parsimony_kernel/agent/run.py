@@ -112,16 +112,16 @@ class Run:
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
         calls = () if is_cut_off else reply.message.tool_calls
-        said = reply.message.content
+        answer = reply.message.content
         if failure is None and not calls:
-            calls, said = written_calls(reply.message, self.tools, state.messages)
-        if failure is None and not calls and said and DONE in self.tools and _ends(said, state):
+            calls, answer = written_calls(reply.message, self.tools, state.messages)
+        if failure is None and not calls and answer and DONE in self.tools and _ends(answer, state):
             # A final answer in plain text becomes a call of return_done, so it passes the gate.
-            function = FunctionCall(DONE, json.dumps({"summary": said}))
-            calls, said = (ToolCall(f"ended_{len(state.messages)}", function),), None
+            function = FunctionCall(DONE, json.dumps({"summary": answer}))
+            calls, answer = (ToolCall(f"ended_{len(state.messages)}", function),), None
         # Some models use one id for several calls.
         calls = tuple(replace(each, id=unique_id(each.id, self._ids)) for each in calls)
-        self._say(said, calls, reply.message.opaque)
+        self._say(answer, calls, reply.message.opaque)
         if failure is None and not calls:
             state.turn.text_only_response = True
             words = "the model answered in words and called no tool"
@@ -277,9 +277,9 @@ class Run:
         failed = post_tool(outcome.result, call, state)
         if failed is None:
             return
-        told = post_tool(read.result, call, state) or failed
-        if not (outcome.is_guidance and self._is_first_of_its_kind(told)):
-            yield await self._fail(failed, read=told)
+        shown = post_tool(read.result, call, state) or failed
+        if not (outcome.is_guidance and self._is_first_of_its_kind(shown)):
+            yield await self._fail(failed, read=shown)
 
     def _note(self, call: ToolCall, outcome: StepOutcome, read: StepOutcome) -> None:
         """Update the state after ``call``: plan, solved failures and repetition counts."""
@@ -341,7 +341,7 @@ class Run:
         tool = self.tools.get(call.function.name)
         if tool is None or not tool.parallelizable or self.gate.place:
             return False
-        return tool.effect == "none" and not tool.asks and tool.reaches is None
+        return tool.effect == "none" and tool.reaches is None
 
     async def let_fall(self) -> None:
         """Cancel parallel calls after one failed or was stopped; they count as not run."""
@@ -429,15 +429,12 @@ class Run:
 
     def known(self) -> TriageContext:
         """Return the facts about this run for strategies and classifiers."""
-        state, identifiers = self.state, getattr(self.context.contract, "identifiers", {})
+        state = self.state
         return TriageContext(
             tools=tuple(self.tools),
             constraints=tuple(state.pinned_constraints),
             subgoals=tuple(state.subgoals),
             done_subgoals=frozenset(state.done_subgoals),
-            identifiers={name: str(value) for name, value in identifiers.items()},
-            prompt_tokens=self.model_calls.prompt_tokens,
-            context_window=getattr(self.model_calls.model, "context_window", None),
             checkpoints=self.progress.checkpoints,
         )
 
@@ -457,10 +454,10 @@ class Run:
         for call in calls:
             self._answer(call, to_text({"error": "not_run", "message": f"not run: {why}"}))
 
-    def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
+    def _say(self, text: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
         """Append the model's answer to the transcript, without secrets."""
         secrets = self.secrets
-        content = secrets.of_json(encodable(said))
+        content = secrets.of_json(encodable(text))
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if opaque := thinking.without_secrets(opaque, secrets):
             message["opaque"] = opaque
@@ -489,13 +486,13 @@ def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
 def _ends(words: str, state: RunState) -> bool:
     """Whether a plain-text answer is final: tools ran, no failure or subgoal is open, and the text
     doesn't announce more (by ending in a colon or an ellipsis)."""
-    said = words.rstrip()
-    announces = not said or said.endswith((":", "…", "..."))
+    text = words.rstrip()
+    announces = not text or text.endswith((":", "…", "..."))
     is_open = bool(state.failure_attempts or state.open_subgoals)
     return bool(state.tool_call_history) and not is_open and not announces
 
 
 def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of the model's last message; empty if it only called tools."""
-    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
-    return next(said, None) or ""
+    contents = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
+    return next(contents, None) or ""

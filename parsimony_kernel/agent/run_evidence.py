@@ -29,18 +29,18 @@ def observed(messages: Iterable[Any]) -> tuple[list[str], list[str], list[str]]:
     held = [_plain(message) for message in messages]
     begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
     before, own = held[:begin], held[begin:]
-    told = [*before, *(each for each in own if each.get("role") == "user")]
+    requests = [*before, *(each for each in own if each.get("role") == "user")]
     inventories = [_text(each) for each in held if is_snapshot(each)]
     published = _inventory(inventories[-1]).get("artifacts") if inventories else ()
     outcomes = [_text(each) for each in before if each.get("role") == "assistant"]
     return (
         [_text(each) for each in own if each.get("role") == "tool"],
-        [_text(each) for each in told if not is_picture(each)],
+        [_text(each) for each in requests if not is_picture(each)],
         outcomes + [json.dumps(each, ensure_ascii=False) for each in published or ()],
     )
 
 
-def said(messages: Iterable[Any]) -> str:
+def persons_words(messages: Iterable[Any]) -> str:
     """Return the person's own words: requests and answers, without the notebook's additions."""
     spoken = []
     for message in map(_plain, messages):

@@ -52,9 +52,9 @@ class Words:
         sure = self._sure()
         is_long = len(self._line) > _LONGEST_LINE
         cut = self._line.rfind("\n", 0, sure) + 1 or (sure if is_long else 0)
-        told = self._new(self._line[:cut], is_end=True) if cut else ""
+        emitted = self._new(self._line[:cut], is_end=True) if cut else ""
         self._line = self._line[cut:]
-        return told + self._new(self._line[: sure - cut])
+        return emitted + self._new(self._line[: sure - cut])
 
     def end(self) -> str:
         """Return the buffered rest of the text."""
@@ -62,9 +62,9 @@ class Words:
         return self._new(line, is_end=True)
 
     def _new(self, line: str, *, is_end: bool = False) -> str:
-        cleaned, told = self._secrets.clean(line), self._told
-        same = commonprefix([cleaned, told])  # noqa: RUF071 - letters are meant
-        if same != told and not is_end:
+        cleaned, emitted = self._secrets.clean(line), self._told
+        same = commonprefix([cleaned, emitted])  # noqa: RUF071 - letters are meant
+        if same != emitted and not is_end:
             return ""  # emitted text turned out to begin a secret; wait for the end of the line
         self._told = "" if is_end else cleaned
         return cleaned[len(same) :]

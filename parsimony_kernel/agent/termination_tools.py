@@ -31,11 +31,11 @@ async def return_done(summary: str) -> ToolResult:
 async def return_unable(
     rationale: str, blockers: list[str], suggested_next_steps: list[str] | None = None
 ) -> ToolResult:
-    said = _words(rationale, "return_unable needs a non-empty rationale")
+    reason = _words(rationale, "return_unable needs a non-empty rationale")
     reasons = _lines(blockers)
     if not reasons:
         raise ValueError("return_unable needs non-empty blockers")
-    return ToolResult(TerminationRequest(said, reasons, _lines(suggested_next_steps)))
+    return ToolResult(TerminationRequest(reason, reasons, _lines(suggested_next_steps)))
 
 
 async def ask_user(
@@ -47,8 +47,8 @@ async def ask_user(
 
 
 def _ends_run(function: Callable[..., Any], *, idempotent: bool) -> Tool:
-    told = ENDINGS[function.__name__]
-    make = tool(description=told, idempotent=idempotent, tool_type="termination", terminal=True)
+    words = ENDINGS[function.__name__]
+    make = tool(description=words, idempotent=idempotent, tool_type="termination", terminal=True)
     return make(function)
 
 

@@ -71,10 +71,10 @@ def written_calls(
     Returns:
         The calls, and the text around them.
     """
-    said = (message.content or "")[:_MOST_CHARS]
-    words = _THOUGHT.sub("", said)
+    content = (message.content or "")[:_MOST_CHARS]
+    words = _THOUGHT.sub("", content)
     if is_thought := not words.strip():
-        words = (message.reasoning_content or said)[:_MOST_CHARS]
+        words = (message.reasoning_content or content)[:_MOST_CHARS]
     found = [*_named(words, tools)] or [*_fenced(words, tools, messages)]
     if not found:
         return (), message.content or ""

@@ -150,11 +150,7 @@ def _tell(content: Any, source: Path, executed: Path) -> None:
         shown = (each.get("data", {}).get("text/plain", "").strip() for each in cell.outputs)
         output.say("\n".join([cell.source, *filter(None, shown), ""]))
     entries = ArtifactStore(executed.parent, place=Folder(executed.parent)).list()
-    published = [
-        f"{entry.kind} {entry.title!r} ({executed.parent / entry.path})"
-        for entry in entries
-        if entry.kind != "notebook"
-    ]
+    published = [f"{each.kind} {each.title!r}" for each in entries if each.kind != "notebook"]
     output.say(
         f"Ran: {source.name}, {len(cells)} cells, {len(of_agent)} of them the agent's\n"
         f"Published: {', '.join(published) or 'nothing'}\n"

@@ -99,8 +99,8 @@ def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
 
 def _described(turn: TurnRow) -> dict[str, Any]:
     """Return a turn as JSON data. Times are ISO 8601 in UTC, empty while unknown."""
-    told = {name: getattr(turn, name) for name in _TOLD}
-    return {"turn_id": turn.run_id, "notebook": turn.notebook, "turn": turn.ordinal, **told}
+    text = {name: getattr(turn, name) for name in _TOLD}
+    return {"turn_id": turn.run_id, "notebook": turn.notebook, "turn": turn.ordinal, **text}
 
 
 def _listing(turns: list[TurnRow], more: int) -> str:
@@ -119,8 +119,8 @@ def _listing(turns: list[TurnRow], more: int) -> str:
         for turn in turns
     ]
     head = ("id", "notebook", "turn", "status", "started (UTC)", "request")
-    told = str(table(head, rows, empty="No such turn is on record here.")["text/plain"])
-    return f"{told}\n({more} older: --limit {more + len(turns)} shows them too)" if more else told
+    text = str(table(head, rows, empty="No such turn is on record here.")["text/plain"])
+    return f"{text}\n({more} older: --limit {more + len(turns)} shows them too)" if more else text
 
 
 def _record(events: Sequence[AgentEvent]) -> str:

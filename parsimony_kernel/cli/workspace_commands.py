@@ -41,21 +41,21 @@ def refresh(arguments: argparse.Namespace) -> int:
 async def _refresh(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.artifacts.refresh import in_words
 
-    told = list[dict[str, Any]]()
+    reports = list[dict[str, Any]]()
     async for name, done in maintenance.refresh_in(
         arguments.folder.resolve(), arguments.name, accept=arguments.accept, allow=arguments.allow
     ):
-        told.append(_described(name, done))
+        reports.append(_described(name, done))
         if arguments.json:
             continue
         if isinstance(done, Exception):
             output.fail(f"{name}: {done}")
         else:
             output.say(in_words(done))
-    is_well = all(one["ok"] for one in told)
+    is_well = all(one["ok"] for one in reports)
     if arguments.json:
-        output.as_json({"ok": is_well, "artifacts": told})
-    elif not told:
+        output.as_json({"ok": is_well, "artifacts": reports})
+    elif not reports:
         output.say("Nothing that code has made is published here.")
     return output.DONE if is_well else output.FAILED
 

@@ -4,7 +4,7 @@ Values only. The order and the strings of ``FailureType`` are stable, since jour
 New members go before ``UNKNOWN``, which stays last.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -60,11 +60,6 @@ class TriageContext:
         tools: the names that can be called.
         constraints: what the task forbids, in words.
         subgoals: the parts of the plan in order; ``done_subgoals`` are those that were checked.
-        summary: the agent's closing words; empty until it has ended.
-        unobserved: whether the summary claims something that nothing in the run showed, if that can
-            be determined.
-        identifiers: the task contract's values by argument name, such as ``order_id: A102``.
-        prompt_tokens: the size of the last request, and ``context_window`` its limit.
         checkpoints: ids of the states whose checks passed, oldest first.
     """
 
@@ -72,11 +67,6 @@ class TriageContext:
     constraints: tuple[str, ...] = ()
     subgoals: tuple[str, ...] = ()
     done_subgoals: frozenset[str] = frozenset()
-    summary: str = ""
-    unobserved: Callable[[str], bool] | None = None
-    identifiers: Mapping[str, str] = field(default_factory=dict)
-    prompt_tokens: int | None = None
-    context_window: int | None = None
     checkpoints: tuple[str, ...] = ()
 
     @property

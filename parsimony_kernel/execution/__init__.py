@@ -18,13 +18,7 @@ _HOME = {
     "RemoteExecutor": "remote_client",
 }
 
-__all__ = [
-    "BaseCodeExecutor",
-    "CodeExecutor",
-    "NotebookExecutor",
-    "OutputFactory",
-    "RemoteExecutor",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,10 +14,8 @@ import itertools
 import json
 import re
 import traceback
-from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
@@ -48,9 +46,7 @@ DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
 SNAPSHOT_BYTES = 8 * 1024
 MESSAGE_CHARS = 2_000
-TRACEBACK_FRAMES = 20
-
-_PLOTLY_MIME = "application/vnd.plotly.v1+json"
+_HALF_STACK = 10
 
 _PNG = b"\x89PNG"
 _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
@@ -109,17 +105,13 @@ class _CappedRepr:
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes):
             return self._string(x)
-        if is_exactly(x, bytearray):
-            return f"bytearray({self._string(bytes(x[: self._chars + 1]))})"
-        if is_exactly(x, array):
-            return f"array({x.typecode!r}, {self._parts(array, x, '[]', level)})"
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
-        if is_plotly(x):
-            return f"<{chart_in_words(x)}>"
+        if _drawer(x) is _plotly:  # its repr has the data
+            return f"<{type_name(x)} of plotly>"
         if (fields := _fields(x)) is not None:
             there = (name for name in fields[: self._items] if hasattr(x, name))
             told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)
@@ -214,21 +206,18 @@ class OutputFactory:
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """Convert a value that IPython has already formatted as ``bundle``."""
         picture = picture_in(bundle)
-        is_drawn_here = is_altair(value) or (is_plotly(value) and not (picture or words_in(bundle)))
-        if frames.is_frame(value) or is_drawn_here:
+        if frames.is_frame(value) or is_altair(value) or (is_figure(value) and not picture):
             return self.convert(value)
-        words = None
-        if (picture or words_in(bundle)) and is_figure(value):
-            words = attempt(lambda: figure(value, drawn=False), lambda _: None)
+        words = attempt(lambda: figure(value, drawn=False), lambda _: None) if picture else None
         if words is not None:
             return words.model_copy(update=picture)
         return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
-        """Convert a mime bundle: its chart or picture, else its text."""
-        words, picture = words_in(bundle), picture_in(bundle)
-        if words is not None or picture:
-            return (words or of_class(source)).model_copy(update=picture)
+        """Convert a mime bundle: its picture, else its text."""
+        picture = picture_in(bundle)
+        if picture:
+            return of_class(source).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -273,7 +262,7 @@ class OutputFactory:
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)
         told = traceback.TracebackException(
-            type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
+            type(exc), exc, shown, max_group_width=5, max_group_depth=3
         )
         _shorten(told)
         text = "".join(told.format())
@@ -387,18 +376,11 @@ def _status_code(exc: BaseException) -> int | None:
 
 def _shorten(told: traceback.TracebackException) -> None:
     """Remove our own frames, and the middle of a deep stack."""
-    seen: set[int] = set()
-    pending: list[traceback.TracebackException | None] = [told]
-    while pending:
-        each = pending.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        each.stack[:] = [step for step in each.stack if not step.filename.startswith(_OURS)]
-        if len(each.stack) > TRACEBACK_FRAMES:
-            half = TRACEBACK_FRAMES // 2
-            del each.stack[half:-half]
-        pending += [each.__cause__, each.__context__]
+    told.stack[:] = [step for step in told.stack if not step.filename.startswith(_OURS)]
+    del told.stack[_HALF_STACK:-_HALF_STACK]
+    for each in (told.__cause__, told.__context__):
+        if each is not None:
+            _shorten(each)
 
 
 # Charts and pictures: their descriptions and their bytes. Charts are recognised without importing
@@ -424,17 +406,6 @@ def is_figure(value: Any) -> bool:
 def is_altair(value: Any) -> bool:
     """Whether a value is an Altair chart."""
     return _drawer(value) is _altair
-
-
-def is_plotly(value: Any) -> bool:
-    """Whether a value is a plotly figure."""
-    return _drawer(value) is _plotly
-
-
-def chart_in_words(value: Any) -> str:
-    """Describe a chart in one line; empty for anything else."""
-    made = figure(value, drawn=False)
-    return ": ".join(each for each in (made.description, made.title) if each) if made else ""
 
 
 def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
@@ -513,9 +484,9 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
-    """Describe a plotly figure, and render it as PNG when kaleido is installed."""
-    traces = [{"type": each.type} for each in drawing.data]
-    made = from_plotly({"data": traces, "layout": drawing.layout.to_plotly_json()}, name)
+    """Describe a plotly figure by its title, and render it as PNG when kaleido is installed."""
+    made = of_class(type(drawing), name)
+    made = made.model_copy(update={"title": plain(str(drawing.layout.title.text or ""))[:200]})
     if not drawn or find_spec("kaleido") is None:
         return made
     # Kaleido draws in a browser, which may be missing where kaleido is not.
@@ -530,25 +501,6 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 }
 
 
-def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureObject:
-    """Describe a plotly figure given as JSON: its title, axes and trace types."""
-    data, layout = drawing.get("data") or (), drawing.get("layout") or {}
-    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in data)
-    axes = (_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis"))
-    told = " by ".join(filter(None, axes)) or "unlabelled axes"
-    traces = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    words = f"plotly figure of {told}: {traces}" if traces else "empty plotly figure"
-    title = _plotly_title(layout)[:200]
-    return FigureObject(name=name, library="plotly", title=title, description=words[:500])
-
-
-def _plotly_title(holder: Any) -> str:
-    """Return the title of an axis or layout, which plotly writes as text or ``{"text": …}``."""
-    title = holder.get("title") if isinstance(holder, Mapping) else None
-    text = title.get("text") if isinstance(title, Mapping) else title
-    return plain(text) if is_a(text, str) else ""
-
-
 def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     """Convert a value with a ``_repr_png_`` or ``_repr_svg_`` method, of any library."""
     for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
@@ -558,17 +510,6 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
         if picture:
             return of_class(type(value), name).model_copy(update=picture)
     return None
-
-
-def words_in(bundle: Bundle) -> FigureObject | None:
-    """Describe the chart of a mime bundle that has its specification; else ``None``."""
-    words = None
-    for mime, content in bundle.items():
-        is_chart = mime.startswith("application/vnd.vegalite")
-        if (is_chart or mime == _PLOTLY_MIME) and is_exactly(content, dict):
-            read = partial(from_spec if is_chart else from_plotly, content)
-            words = attempt(read, lambda _: None) or words
-    return words
 
 
 def picture_in(bundle: Bundle) -> dict[str, str]:

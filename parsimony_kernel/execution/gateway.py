@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from jupyter_kernel_client.manager import KernelHttpManager, fetch
 from websocket import WebSocketException
 
 from parsimony_kernel.execution.remote_kernel import (
     START_S,
-    Disconnected,
     Kernel,
     RemoteKernelError,
     unreachable,
@@ -34,8 +33,6 @@ _HANG_UP_S = 2.0
 _ENDING_S = (_REQUEST_S, 1.0)
 _ENDED = "was ended by its server, as idle ones are"
 _CLOSED = "the connection was closed"
-_RECONNECTS = 5
-_RECONNECT_S = 0.5
 
 # Silences the client libraries, which log URLs and headers.
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
@@ -47,7 +44,7 @@ class GatewayKernel(Kernel):
     When this process is killed, the kernel stays until the server culls it.
 
     Args:
-        url: the server's address; a ``token`` in its query is removed and used.
+        url: the server's address.
         token: the server's token; ``None`` for a server without one.
         name: the server's kernelspec to start.
 
@@ -57,19 +54,13 @@ class GatewayKernel(Kernel):
 
     def __init__(self, url: str, token: str | None = None, name: str = "python3") -> None:
         super().__init__(name)
-        self.url, inside = server_address(url)
-        token = token or inside
+        self.url = server_address(url)
         self._headers = {"Authorization": f"token {token}"} if token else {}
         given = {"log": _SILENT, "timeout": _REQUEST_S, "ping_interval": _PING_S}
-        self._managed = partial(
-            KernelHttpManager,
-            self.url,
-            None,
-            headers=self._headers,
-            client_kwargs=given,
-            log=_SILENT,
+        self.manager = KernelHttpManager(
+            self.url, None, headers=self._headers, client_kwargs=given, log=_SILENT
         )
-        self._id, self._looked_at = "", float("-inf")
+        self._looked_at = float("-inf")
 
     def start(self) -> None:
         specs = partial(
@@ -81,54 +72,29 @@ class GatewayKernel(Kernel):
             raise RemoteKernelError(
                 f"{self.url} has no kernel named {self.name!r}. There are: {there}."
             )
-        self.manager = self._managed()
-        start = partial(self.manager.start_kernel, self.name, timeout=START_S)
-        self._id = self._asked(start)["id"]
-        self._connect()
+        self._asked(partial(self.manager.start_kernel, self.name, timeout=START_S))
+        self.client = self.manager.client
         try:
+            # The socket's thread is a daemon only because the thread that starts it is one.
+            self.client.start_channels()
             # Requests sent before the kernel's sockets are bound are lost.
             self.client.wait_for_ready(START_S)
         except (RuntimeError, OSError, WebSocketException) as exc:
             raise RemoteKernelError(
-                f"The kernel {self.name!r} of {self.url} does not answer."
-            ) from exc
-
-    def _connect(self) -> None:
-        self.client = self.manager.client
-        # The socket's thread is a daemon only because the thread that starts it is one.
-        self.client.start_channels()
-        app = self.client.kernel_socket
-        if app is None or not self.client.connection_ready.is_set():
-            raise RemoteKernelError(
-                f"{self.url} starts kernels but lets no websocket through; a proxy before it must "
+                f"The kernel {self.name!r} of {self.url} does not answer; a proxy before it must "
                 "pass `Upgrade: websocket` on."
-            )
-
-    def reconnect(self) -> None:
-        for left in reversed(range(_RECONNECTS)):
-            self._hang_up()
-            try:
-                self.manager = self._asked(partial(self._managed, kernel_id=self._id))
-                if not self.manager.has_kernel:
-                    self._death = _ENDED
-                    raise Disconnected(_ENDED)
-                self._connect()
-                break
-            except RemoteKernelError:
-                if not left:
-                    raise
-                time.sleep(_RECONNECT_S)
+            ) from exc
 
     def send(self, code: str, expression: str) -> None:
         try:
             super().send(code, expression)
         except (OSError, WebSocketException) as exc:
-            raise Disconnected(_CLOSED) from exc
+            raise RemoteKernelError(_CLOSED) from exc
 
     def _read(self, get: Callable[..., Any], seconds: float) -> Iterator[dict[str, Any]]:
         yield from super()._read(get, seconds)
         if not self.client.connection_ready.is_set():
-            raise Disconnected(_CLOSED)
+            raise RemoteKernelError(_CLOSED)
 
     def death(self) -> str | None:
         if self._death is None and time.monotonic() - self._looked_at >= _LOOK_S:
@@ -142,7 +108,7 @@ class GatewayKernel(Kernel):
 
     def close(self) -> None:
         self._hang_up()
-        if self.manager is not None and self.manager.has_kernel:
+        if self.manager.has_kernel:
             with suppress(OSError):
                 self.manager.shutdown_kernel(now=True, timeout=_ENDING_S)
 
@@ -169,22 +135,15 @@ class GatewayKernel(Kernel):
         raise RemoteKernelError(f"{self.url} {what}; {how}")
 
 
-def server_address(url: str) -> tuple[str, str | None]:
-    """Parse a server's address.
-
-    Returns:
-        The address without query, page and trailing slash, and the token in its query, if any.
+def server_address(url: str) -> str:
+    """Check a server's address; return it without a trailing slash.
 
     Raises:
-        ValueError: when it is not an HTTP address, or contains a user name or password.
+        ValueError: when it is not an HTTP address, or holds a secret.
     """
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address of a server begins with http:// or https:// and a host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("put no password into the address of a server; give `token=` instead")
-    token = parse_qs(parts.query).get("token", [None])[0]
-    path = parts.path.rstrip("/")
-    for page in ("/lab", "/tree", "/api"):
-        path = path.removesuffix(page)
-    return urlunsplit((parts.scheme, parts.netloc, path, "", "")), token
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("put no secret into the address of a server; give `token=` instead")
+    return url.strip().rstrip("/")

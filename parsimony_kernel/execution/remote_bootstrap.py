@@ -23,17 +23,14 @@ from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
+from parsimony_kernel.execution.remote_values import encode, encode_scalar, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.
-WORDS = 7
+WORDS = 8
 STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
-
-# The limit for all plain variables together, since each answer carries them.
-_ALL_PLAIN_BYTES = 200_000
 
 # How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
@@ -149,18 +146,17 @@ class _Side:
         return permit_here(told, folder, Asking(self._shell.kernel))
 
     def _names(self, output: KernelOutput) -> dict[str, Any]:
-        """Serialise the variables: small plain values as JSON, others by their type.
+        """Serialise the variables: numbers and short texts as JSON, others by their type.
 
-        A changed variable that is not plain gets a summary as well.
+        A changed variable of the others gets a summary as well.
         """
         summaries = {
             each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
         }
         names: dict[str, Any] = {}
-        room = _ALL_PLAIN_BYTES
         for name, value in self.executor.variables().items():
-            whole = encode_plain(value)
-            if whole is not None and (room := room - len(whole)) >= 0:
+            whole = encode_scalar(value)
+            if whole is not None:
                 names[name] = {"plain": whole}
                 continue
             words = type_in_words(value)

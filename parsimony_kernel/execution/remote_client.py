@@ -29,7 +29,6 @@ from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
 from parsimony_kernel.execution.remote_kernel import (
-    Disconnected,
     Kernel,
     LocalKernel,
     RemoteKernelError,
@@ -193,7 +192,7 @@ class RemoteClient(threading.Thread):
         """Install ``remote_bootstrap`` in the kernel."""
         try:
             reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S)
-        except (Disconnected, Loss) as exc:
+        except RemoteKernelError as exc:
             raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
         if reply.get("status") != "ok":
             raise RemoteKernelError(
@@ -209,8 +208,8 @@ class RemoteClient(threading.Thread):
             raise Loss(loss, loss.why)
         assert kernel is not None
         try:
-            answer = self._answer(kernel)
-        except (Disconnected, RemoteKernelError) as exc:
+            answer = self._answer()
+        except RemoteKernelError as exc:
             lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or unreachable(exc))
             self._drop()
             lost.ran = True
@@ -229,30 +228,22 @@ class RemoteClient(threading.Thread):
         if kernel is not None:
             kernel.close()
 
-    def _answer(self, kernel: Kernel) -> dict[str, Any] | None:
+    def _answer(self) -> dict[str, Any] | None:
         """Send the job and return its answer; ``None`` when it was interrupted.
 
-        Reconnects once if the connection breaks. Raises what ``_reply`` raises, and
-        ``RemoteKernelError``.
+        Raises what ``_reply`` raises.
         """
         self._number += 1
         seconds = self._job.seconds
         run = f"await {_SIDE}.call({self._number}, {json.dumps(self._job.request)!r})"
         collect = f"{_SIDE}.answer({self._number})"
-        missing = ("KeyError", str(self._number))
-        try:
-            reply = self._reply(run, collect, seconds)
-        except Disconnected:
-            kernel.reconnect()
-            reply = self._reply("", collect, seconds)
-            if _error(reply) == missing:  # it never arrived
-                reply = self._reply(run, collect, seconds)
+        reply = self._reply(run, collect, seconds)
         answer = _answer_in(reply)
         if answer is None and _is_interrupted(reply):
             # Interrupted while the answer was on its way: collect it, if it is there.
             reply = self._reply("", collect, CHORE_S)
             answer = _answer_in(reply)
-            if _error(reply) == missing or _is_interrupted(reply):
+            if _error(reply) == ("KeyError", str(self._number)) or _is_interrupted(reply):
                 return answer
         if answer is None:
             told = ": ".join(filter(None, _error(reply)))[:_TOLD_CHARS] or "cannot be read"
@@ -263,7 +254,10 @@ class RemoteClient(threading.Thread):
         return answer
 
     def _reply(self, code: str, expression: str, seconds: float | None) -> dict[str, Any]:
-        """Send one request and wait for its reply. Raises ``Loss`` and ``Disconnected``."""
+        """Send one request and wait for its reply.
+
+        Raises ``Loss``, and another ``RemoteKernelError`` when the connection broke.
+        """
         kernel, job, strikes = self._kernel, self._job, 0
         assert kernel is not None
         kernel.send(code, expression)
@@ -328,8 +322,8 @@ def _close_all() -> None:
 class RemoteExecutor(CellExecutor):
     """Runs code in a kernel of its own, started on first use.
 
-    The kernel's environment must have parsimony_kernel installed. ``variables()`` returns small
-    plain values as they are and a ``RemoteValue`` for everything else, both as of the end of the
+    The kernel's environment must have parsimony_kernel installed. ``variables()`` returns numbers
+    and short texts as they are and a ``RemoteValue`` for everything else, both as of the end of the
     last call. The loss of a kernel is reported once, as an ``ExceptionObject`` with ``state_lost``
     whose message names the lost variables. The ledger drops these names and keeps the runs of
     cells. Output that the code had printed is lost with its kernel, too.

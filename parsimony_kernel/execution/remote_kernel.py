@@ -27,10 +27,6 @@ class RemoteKernelError(Exception):
     """No kernel is available to run code. ``str()`` is one sentence with the remedy."""
 
 
-class Disconnected(Exception):
-    """The connection to the kernel broke; the kernel may still run. ``str()`` says how."""
-
-
 def unreachable(reason: Exception) -> str:
     """Describe an unreachable kernel, in words that follow "the kernel"."""
     return f"cannot be reached ({str(reason).rstrip('.')})"
@@ -62,19 +58,10 @@ class Kernel(ABC):
     def close(self) -> None:
         """Kill it at once and free its resources."""
 
-    def reconnect(self) -> None:
-        """Reconnect to the same kernel.
-
-        Raises:
-            Disconnected: when the kernel is gone.
-            RemoteKernelError: when it can't be reached.
-        """
-        raise Disconnected("there is no other way to it")
-
     def send(self, code: str, expression: str) -> None:
         """Ask it to run ``code`` quietly and then to evaluate ``expression``.
 
-        Raises ``Disconnected``.
+        Raises ``RemoteKernelError``, as ``reply`` does, when the connection broke.
         """
         self._sent = self.client.execute(
             code,
@@ -86,7 +73,7 @@ class Kernel(ABC):
         )
 
     def reply(self, seconds: float) -> dict[str, Any] | None:
-        """Wait for the reply to the last request; ``None`` on timeout. Raises ``Disconnected``."""
+        """Wait for the reply to the last request; ``None`` on timeout."""
         message = next(self._read(self.client.get_shell_msg, seconds), None)
         return message and message["content"]
 
@@ -136,23 +123,17 @@ class LocalKernel(Kernel):
         nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         try:
             self.manager.start_kernel(env=marked(None, self._mark), **nowhere)
+            self.client = self.manager.client()
+            self.client.start_channels(hb=False)
+            self.client.wait_for_ready(timeout=START_S)
         except NoSuchKernel as exc:
             raise RemoteKernelError(
                 f"No kernel is named {self.name!r} here; `jupyter kernelspec list` tells the names."
             ) from exc
-        except OSError as exc:
+        except (OSError, RuntimeError) as exc:
             raise RemoteKernelError(
-                f"The kernel {self.name!r} cannot be started ({exc.strerror or exc}); check the "
-                "`argv` of its kernelspec."
-            ) from exc
-        self.client = self.manager.client()
-        self.client.start_channels(hb=False)
-        try:
-            self.client.wait_for_ready(timeout=START_S)
-        except RuntimeError as exc:
-            raise RemoteKernelError(
-                f"The kernel {self.name!r} {self.death() or 'did not answer'} while it "
-                f"started; `jupyter console --kernel {self.name}` shows why."
+                f"The kernel {self.name!r} did not start ({exc}); "
+                f"`jupyter console --kernel {self.name}` shows why."
             ) from exc
 
     def death(self) -> str | None:

@@ -14,8 +14,8 @@ from parsimony_kernel.lineage.classes import package_of
 
 # The largest value that ``fetch`` transfers by default, in bytes of Arrow or JSON.
 FETCH_BYTES = 64_000_000
-PLAIN_BYTES = 10_000
-_PLAIN_DEPTH = 20
+_SCALARS = (bool, int, float, str, type(None))
+_SCALAR_CHARS = 10_000
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class RemoteValue:
             max_bytes: the largest value to transfer, in bytes of Arrow or JSON.
 
         Returns:
-            A table of pandas, polars or pyarrow as the same kind of table, an Altair chart as its
-            dict, a plain value as it is.
+            A table of pandas as the same, one of polars or pyarrow as a pyarrow table, an Altair
+            chart as its dict, a plain value as it is.
 
         Raises:
             RemoteKernelError: when it is gone, of another type, or larger than ``max_bytes``; the
@@ -50,37 +50,30 @@ class RemoteValue:
         return f"<{self.name}: {self.type} in another kernel; .fetch() brings it>"
 
 
-def encode_plain(value: Any, limit: int = PLAIN_BYTES) -> str | None:
-    """Return ``value`` as JSON if it is plain and at most ``limit`` characters, else ``None``.
+def encode_scalar(value: Any) -> str | None:
+    """Return a number, a short text, a truth value or ``None`` as JSON; else ``None``."""
+    is_short = type(value) in _SCALARS and (type(value) is not str or len(value) <= _SCALAR_CHARS)
+    return encode_plain(value) if is_short else None
+
+
+def encode_plain(value: Any) -> str | None:
+    """Return ``value`` as JSON if it is plain, else ``None``.
 
     Runs no code of the user's: only exact built-in types are inspected.
     """
-    room = [limit]
-    if not _is_plain(value, room, _PLAIN_DEPTH):
-        return None
     try:
-        text = json.dumps(value)
+        return json.dumps(value) if _is_plain(value) else None
     except (ValueError, RuntimeError):
-        # An integer with too many digits, or a container that a thread changes meanwhile.
+        # An integer with too many digits, deep nesting, or a container that a thread changes.
         return None
-    return text if len(text) <= limit else None
 
 
-def _is_plain(value: Any, room: list[int], depth: int) -> bool:
-    kind = type(value)
-    room[0] -= len(value) + 2 if kind is str else 2
-    if room[0] < 0 or depth < 0:
-        return False
-    if value is None or kind in (bool, int, float, str):
-        return True
-    if kind is list:
-        return all(_is_plain(each, room, depth - 1) for each in value.copy())
-    if kind is dict:
-        return all(
-            type(key) is str and _is_plain(key, room, 0) and _is_plain(each, room, depth - 1)
-            for key, each in value.copy().items()
-        )
-    return False
+def _is_plain(value: Any) -> bool:
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str for key in value) and all(map(_is_plain, value.values()))
+    return type(value) in _SCALARS
 
 
 def type_in_words(value: Any) -> str:
@@ -99,7 +92,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
         limit: the largest result, in bytes.
 
     Returns:
-        ``form`` ("json", "pandas", "series", "polars" or "arrow") and ``data``, in base64.
+        ``form`` ("json", "pandas", "series" or "arrow") and ``data``, in base64.
 
     Raises:
         LookupError: when there is no such variable.
@@ -117,7 +110,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
-    form, table, text = "json", None, encode_plain(value, limit)
+    form, table, text = "json", None, encode_plain(value)
     if comes_from(value, "altair", "TopLevelMixin"):
         text = json.dumps(value.to_dict(), default=str)
     elif comes_from(value, "pandas", "DataFrame", "Series"):
@@ -129,7 +122,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
         check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
         table = pa.Table.from_pandas(frame)
     elif comes_from(value, "polars", "DataFrame"):
-        form, table = "polars", value.to_arrow()
+        form, table = "arrow", value.to_arrow()
     elif comes_from(value, "pyarrow", "Table", "RecordBatch"):
         form, table = "arrow", sys.modules["pyarrow"].table(value)
     elif text is None:
@@ -150,7 +143,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
 
 
 def decode(form: str, data: str) -> Any:
-    """Decode a value encoded by ``encode``; a polars table without polars becomes a pyarrow one."""
+    """Decode a value encoded by ``encode``."""
     raw = base64.b64decode(data)
     if form == "json":
         return json.loads(raw)
@@ -158,12 +151,6 @@ def decode(form: str, data: str) -> Any:
 
     with pa.ipc.open_stream(raw) as reader:
         table = reader.read_all()
-    if form == "polars":
-        try:
-            import polars
-        except ImportError:
-            return table
-        return polars.from_arrow(table)
     if form == "arrow":
         return table
     frame = table.to_pandas()

@@ -30,7 +30,7 @@ class Approval(StrEnum):
     notebook, ``ask`` asks before every action.
 
     ``ask`` skips only tools that declare no effect and tools that end or suspend the run. Deleting
-    the person's variables needs approval in every mode, and so do tools marked ``asks``.
+    the person's variables needs approval in every mode.
     """
 
     auto = "auto"
@@ -112,7 +112,7 @@ class Approving:
         if like not in granted.alike:
             places += (*own, *_of_tool(tool))
         forgets = any(each.kind is ReachKind.forgetting for each in new)
-        if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
+        if attempt.recorded or (self.mode is Approval.auto and not forgets):
             return None
         is_plain = self.mode is not Approval.ask or not _does_something(tool)
         if not places and (is_plain or {like, _PLAIN_STEP} & granted.alike):
@@ -260,7 +260,8 @@ _PLAIN_STEP = ("step", "")
 _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
 # Programs that can run any other: approving the program would approve everything.
 _RUNNERS = re.compile(
-    r"(?:.*sh|python.*|perl.*|ruby.*|node.*|env|sudo|doas|su|xargs|find|nohup|nice|time.*|ssh|make)"
+    r"(?:.*sh|python.*|perl.*|ruby.*|node.*|.*awk|lua.*|php.*|R|Rscript|julia|java|npm|npx|uvx?"
+    r"|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
 )
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
@@ -295,15 +296,13 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
     says = tool.effect is not None or tool.idempotent
     if tool.tool_type == "code":
         return ()
-    if tool.asks:
-        said = f": {tool.description.partition('.')[0].lower()}"
-    elif tool.effect == "write":
-        said = " writes outside the notebook"
+    if tool.effect == "write":
+        reason = " writes outside the notebook"
     elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
-        said = " sounds as if it changed something outside, and does not say what it does"
+        reason = " sounds as if it changed something outside, and does not say what it does"
     else:
         return ()
-    return (tool.name + said,)
+    return (tool.name + reason,)
 
 
 def _ask(attempt: Attempt, places: Sequence[str], sha: str) -> Failure:

@@ -79,8 +79,8 @@ async def run_body(
         await (cancellation.race(waiting) if cancellation is not None else waiting)
     except Cancelled as stopped:
         await body.stop()
-        told = f"; {tool.name} does not stop, and is cut off" if body.goes_on else body.told
-        raise Cancelled(f"{stopped}{told}") from None
+        note = f"; {tool.name} does not stop, and is cut off" if body.goes_on else body.note
+        raise Cancelled(f"{stopped}{note}") from None
     finally:
         await body.stop()
     if body.is_stopped:
@@ -96,7 +96,7 @@ class _Body:
         self.key = key
         self.is_stopped = False
         # The executor's words on how stopped code ended.
-        self.told = ""
+        self.note = ""
         self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
         self._threads: list[Future[Any]] = []
         self._guards: list[CodeGuard] = []
@@ -136,7 +136,7 @@ class _Body:
             current = asyncio.current_task()
             if self.is_stopped or (current is not None and current.cancelling()):
                 if tool.tool_type == "code":
-                    self.told = str(exc)
+                    self.note = str(exc)
                 raise
             return None, exc
         except BaseException as exc:  # boundary: tool - a body may raise anything
@@ -197,15 +197,15 @@ def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = 
     """Build the step that ended with ``failure``, with everything a classifier can use."""
     fields = failure.metadata.get("envelope", {}).items()
     # A tool may have written these fields, so they can hold anything.
-    said = {name: str(plain(each)) for name, each in fields if isinstance(each, str)}
+    texts = {name: str(plain(each)) for name, each in fields if isinstance(each, str)}
     known = {"type": failure.type, "refusal": failure.refusal}
     return Step(
         index,
         action,
         tool_called=action,
         tool_input=inputs,
-        error=said.get("error_message") or failure.explanation,
-        exception_type=said.get("error_type"),
+        error=texts.get("error_message") or failure.explanation,
+        exception_type=texts.get("error_type"),
         metadata={**known, **failure.metadata.get(FACTS, {})},
     )
 
@@ -326,5 +326,5 @@ def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
 
 def _is_readable(failure: Failure) -> bool:
     _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` if invalid
-    said = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
-    return all(value is None or isinstance(value, kind) for value, kind in said)
+    values = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
+    return all(value is None or isinstance(value, kind) for value, kind in values)

@@ -58,7 +58,7 @@ def frame_of(value: Any) -> Frame | None:
 
 
 def columns_exist(
-    variables: Callable[[], Mapping[str, Any]], said: Callable[[], str] = lambda: ""
+    variables: Callable[[], Mapping[str, Any]], persons_words: Callable[[], str] = lambda: ""
 ) -> Stage:
     """Build a stage that refuses code which looks up columns that a frame doesn't have.
 
@@ -79,7 +79,7 @@ def columns_exist(
         named = {name: frame_of(bound.get(name)) for name in sorted(read_cell.reads)}
         frames = {name: frame for name, frame in named.items() if frame is not None}
         missing = dict.fromkeys(_missing(read_cell, frames)) if frames else ()
-        return _refusal([*missing][:MAX_CHOICES], frames, said()) if missing else None
+        return _refusal([*missing][:MAX_CHOICES], frames, persons_words()) if missing else None
 
     return stage
 
@@ -115,7 +115,7 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 def _refusal(
     missing: Sequence[tuple[str, str]], frames: Mapping[str, Frame], words: str
 ) -> Failure:
-    told, reasons, listed = list[dict[str, Any]](), list[str](), dict[str, str]()
+    found, reasons, listed = list[dict[str, Any]](), list[str](), dict[str, str]()
     for name, missed in missing:
         frame, column = frames[name], cell(missed)
         near = near_columns(missed, frame.names())
@@ -136,11 +136,11 @@ def _refusal(
         if len(meant) == 1:
             detail["did_you_mean"] = meant[0]
             hint = f" (did you mean {meant[0]!r}?)"
-        told.append(detail)
+        found.append(detail)
         reasons.append(f"`{name}` has no column {column!r}{hint}")
     reason = "; ".join(reasons)
-    envelope: dict[str, Any] = {"reason": reason, "details": told[0] if len(told) == 1 else told}
-    offered = [each["did_you_mean"] for each in told if "did_you_mean" in each]
+    envelope: dict[str, Any] = {"reason": reason, "details": found[0] if len(found) == 1 else found}
+    offered = [each["did_you_mean"] for each in found if "did_you_mean" in each]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return BAD_ARGUMENTS.failure(
@@ -153,11 +153,11 @@ def _refusal(
 def _question(name: str, column: str, choices: list[str]) -> Failure:
     reason = f"`{name}` has no column {column!r}, and several come near"
     question = f"Which column of `{name}` do you mean by {column!r}?"
-    told: dict[str, Any] = {"question": question, "choices": choices}
-    details = {"field": "code", "frame": name, "column": column, **told}
+    found: dict[str, Any] = {"question": question, "choices": choices}
+    details = {"field": "code", "frame": name, "column": column, **found}
     return COLUMNS_NEAR.failure(
         f"{reason}: {', '.join(map(repr, choices))}",
-        **told,
+        **found,
         envelope={"reason": reason, "details": details},
         lists_columns=True,
     )

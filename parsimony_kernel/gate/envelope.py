@@ -86,7 +86,7 @@ def refused(
 
     Args:
         requested: the name of the tool.
-        failure: the failure, sanitised by ``told``; its ``metadata["envelope"]`` holds the
+        failure: the failure, sanitised by ``sanitised``; its ``metadata["envelope"]`` holds the
             refusal's own fields (``known_actions``, ``reason``, ``timeout_seconds`` …).
         state: as in ``succeeded``, or "over".
         valid_next_actions: actions that may be requested now.
@@ -105,7 +105,7 @@ def refused(
     return bounded({**envelope, "state": state, "valid_next_actions": list(valid_next_actions)})
 
 
-def told(failure: Failure) -> Failure:
+def sanitised(failure: Failure) -> Failure:
     """Sanitise a failure: cap its texts and scrub secrets."""
 
     def cut(value: Any, most: int = MAX_SENTENCE) -> Any:

@@ -21,7 +21,7 @@ from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.body import run_body, type_of_end
-from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
+from parsimony_kernel.gate.envelope import Envelope, refused, sanitised, succeeded
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
@@ -181,15 +181,15 @@ class Gate:
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
         walker.is_over = walker.is_over or is_request
         walker.advance(action)
-        state, told = (walker.state, data) if request is None else _ended(request)
+        state, sanitised = (walker.state, data) if request is None else _ended(request)
         envelope = succeeded(
-            action, told, state, self.valid_next_actions, note=result.note, not_found=not_found
+            action, sanitised, state, self.valid_next_actions, note=result.note, not_found=not_found
         )
         return StepOutcome(envelope, result, request=request)
 
     def _refuse(self, action: str, failure: Failure) -> StepOutcome:
         # Scrubbed once, here: the envelope, the lessons and a handoff all repeat it.
-        read, following = told(failure), self.valid_next_actions
+        read, following = sanitised(failure), self.valid_next_actions
         if "breaker" in failure.metadata:  # its service is down; offered only if nothing else is
             following = tuple(name for name in following if name != action) or following
         state = "over" if self._walker.is_over else self._walker.state
@@ -231,8 +231,8 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
 def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
     """Return the state of an ended or suspended run, and the sentence for the model."""
     if isinstance(request, SuspensionRequest):
-        told = "The question was put to the person; the answer follows as their next message."
-        return "suspended", told
+        sanitised = "The question was put to the person; the answer follows as their next message."
+        return "suspended", sanitised
     return "done" if request.is_done else "handed_off", "The run has ended."
 
 

@@ -94,12 +94,12 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
         text = PATTERNS["fenced"].sub("\n", text[:MAX_TEXT])
         shown = held.results, [*held.words, *held.code]
         numbers = unsupported(text, Results(*shown)) if re.search(r"\d", text) else []
-        told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
-        marks = [*told, *numbers][:MAX_MARKS]
-        if not (told or (numbers and strict)) or held.refused or is_report:
+        unfounded = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
+        marks = [*unfounded, *numbers][:MAX_MARKS]
+        if not (unfounded or (numbers and strict)) or held.refused or is_report:
             attempt.not_found.extend(marks)
             return None
-        claims = marks if strict else told[:MAX_MARKS]
+        claims = marks if strict else unfounded[:MAX_MARKS]
         reason = f"The summary says what this run has not shown: {'; '.join(claims)}"
         return CLAIM_UNOBSERVED.failure(
             f"{reason}. Look with run_code, or leave it out; said again, it is shown with a mark. "

@@ -89,9 +89,9 @@ class Repetition:
         """
         # Memory addresses differ each time and carry no information.
         whole = _ADDRESS.sub("0x…", observation.strip())
-        told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
+        seen_results = whole if read is None else _ADDRESS.sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        line = " ".join(told[: 10 * MAX_SHOWN].split())
+        line = " ".join(seen_results[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
         call = _call_of(tool_name, args)
         made = call._replace(observation=digest, shown=shown, is_late=is_late)
@@ -100,8 +100,8 @@ class Repetition:
     @property
     def is_news(self) -> bool:
         """Whether the newest call gave a result that the same call had not given recently."""
-        told = [(each.signature, each.observation) for each in self.seen]
-        return bool(told) and told[-1] not in told[:-1]
+        seen_results = [(each.signature, each.observation) for each in self.seen]
+        return bool(seen_results) and seen_results[-1] not in seen_results[:-1]
 
     def before(self, tool_name: str, args: Mapping[str, Any]) -> Failure | None:
         """Return the refusal of a call that would continue a loop, quoting the known result."""
@@ -192,8 +192,8 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     if sum(map(len, free.values())) > _MAX_TEXT:
         free = {}
     text = " ".join(free.values())
-    told = {each.strip("\"'`") for each in _SUBJECT.findall(text)}
-    parts = {each for each in told if _PART.fullmatch(each)}
+    seen_results = {each.strip("\"'`") for each in _SUBJECT.findall(text)}
+    parts = {each for each in seen_results if _PART.fullmatch(each)}
     rest = _SUBJECT.sub(" ", text)
     words = {word.casefold() for word in _WORD.findall(rest)}
     others = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
@@ -204,7 +204,7 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         loop_signature(tool_name, dict(args)),
         loop_signature(tool_name, {"others": others, "marks": marks}),
         len(named) == len(others) and not marks,
-        sorted(named | told - parts),
+        sorted(named | seen_results - parts),
         sorted(words - _SAYS_LITTLE),
     )
 

@@ -81,10 +81,10 @@ class Origins:
             case Text(parts=parts, path=path):
                 known = ""
                 for part in parts:
-                    said = Said(part) if isinstance(part, str) else self.text(part)
-                    if said is None or len(known) > _MAX_TEXT:
+                    piece = Said(part) if isinstance(part, str) else self.text(part)
+                    if piece is None or len(known) > _MAX_TEXT:
                         return Said(known, whole=False, path=path) if known else None
-                    known, path = known + said.text, path or said.path
+                    known, path = known + piece.text, path or piece.path
                 return Said(known, path=path)
         return None
 
@@ -123,36 +123,36 @@ class PathPolicy:
         self._workspace = os.path.normpath(workspace)
         self._folder = folder
 
-    def is_outside(self, said: Said) -> bool:
+    def is_outside(self, path: Said) -> bool:
         """Whether a path lies outside the workspace, or in its record.
 
         A partly known path is judged by its known folder.
         """
-        known = said.text if said.whole else os.path.dirname(said.text)
+        known = path.text if path.whole else os.path.dirname(path.text)
         is_file_name = 0 < len(known) <= _MAX_NAME and "\n" not in known and "\0" not in known
         if not is_file_name or known.startswith(_NOWHERE):
             return False
-        return not self._holds(self.reached(known)) or self.is_of_record(said)
+        return not self._holds(self.reached(known)) or self.is_of_record(path)
 
-    def is_of_record(self, said: Said) -> bool:
+    def is_of_record(self, path: Said) -> bool:
         """Whether a path, as far as it is known, lies in the workspace's record."""
-        known = self.reached(said.text if said.whole else os.path.dirname(said.text))
+        known = self.reached(path.text if path.whole else os.path.dirname(path.text))
         below = known.removeprefix(self._workspace).lstrip(os.sep)
         return self._holds(known) and below.partition(os.sep)[0].casefold() == ARTIFACT_FOLDER
 
-    def shown(self, said: Said) -> str:
+    def shown(self, path: Said) -> str:
         """Render the path for a person: relative inside the workspace, else in full."""
-        told = self.reached(said.text)
-        if self._holds(told):
-            told = os.path.relpath(told, self._workspace)
-        elif said.text.startswith("~"):
-            told = said.text
-        told += "/" * (said.text.endswith("/") and not told.endswith("/"))
-        return told if said.whole else f"{told}…"
+        shortened = self.reached(path.text)
+        if self._holds(shortened):
+            shortened = os.path.relpath(shortened, self._workspace)
+        elif path.text.startswith("~"):
+            shortened = path.text
+        shortened += "/" * (path.text.endswith("/") and not shortened.endswith("/"))
+        return shortened if path.whole else f"{shortened}…"
 
-    def move(self, said: Said) -> None:
+    def move(self, folder: Said) -> None:
         """Change the working folder, as ``os.chdir`` in the code would."""
-        self._folder = self.reached(said.text)
+        self._folder = self.reached(folder.text)
 
     def reached(self, name: str) -> str:
         """Return the absolute path of a name."""

@@ -120,8 +120,8 @@ class _Preview:
             case ReachKind.network | None:
                 self._connect(name, last, call, is_link=kind is not None)
             case _:
-                told = self._text(call, 0)
-                self._add(kind, name if told is None else f"{name} {told.text}")
+                argument = self._text(call, 0)
+                self._add(kind, name if argument is None else f"{name} {argument.text}")
         self._look_for_keys(name, last, call)
         self._use_file(name, last, call)
         if last in SQL_CALLS:
@@ -135,14 +135,14 @@ class _Preview:
         return self._origins.text(_argument(call, position, *keywords))
 
     def _texts(self, values: Iterable[Value | None]) -> list[Said]:
-        return [said for each in values if (said := self._origins.text(each)) is not None]
+        return [text for each in values if (text := self._origins.text(each)) is not None]
 
     def _command(self, call: Call) -> str:
         """Render the shell command, with "…" for unknown parts."""
         value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
-        said = [self._origins.text(each) for each in parts]
-        return " ".join("…" if each is None else each.text for each in said) if any(said) else ""
+        texts = [self._origins.text(each) for each in parts]
+        return " ".join("…" if each is None else each.text for each in texts) if any(texts) else ""
 
     def _connect(self, name: str, last: str, call: Call, *, is_link: bool) -> None:
         """Report a call's address arguments; a call that always connects is reported without
@@ -194,9 +194,9 @@ class _Preview:
         ):
             self._add(ReachKind.secret, "the whole environment")
         elif last in names("secret", "readers"):
-            for said in self._texts((call.receiver, *call.args, *call.keywords.values())):
-                if PATTERNS["key_file"].search(said.text):
-                    self._add(ReachKind.secret, said.text)
+            for text in self._texts((call.receiver, *call.args, *call.keywords.values())):
+                if PATTERNS["key_file"].search(text.text):
+                    self._add(ReachKind.secret, text.text)
 
     # Files
 
@@ -205,9 +205,9 @@ class _Preview:
         if name in names("outside_write", "moves"):
             self._go(self._text(call, 0, "path"))
         elif name in names("unpickling", "loads"):
-            said = self._text(call, 0, *names("outside_write", "named"))
-            if said is not None and self._paths.is_outside(said):
-                self._add(ReachKind.unpickling, f"{name} {said.text}")
+            path = self._text(call, 0, *names("outside_write", "named"))
+            if path is not None and self._paths.is_outside(path):
+                self._add(ReachKind.unpickling, f"{name} {path.text}")
         elif on is not None and on.path:
             if last in names("deletion", "methods"):
                 self._remove(f"{{}}.{last}()", (call.receiver,), self._text(call, 0, "target"))
@@ -231,21 +231,21 @@ class _Preview:
         modes = [each.text for each in self._texts(given) if _MODE.fullmatch(each.text)]
         return not set("wax+cn").isdisjoint(modes[0] if modes else mode)
 
-    def _write(self, said: Said | None) -> None:
-        if said is None:
+    def _write(self, path: Said | None) -> None:
+        if path is None:
             return
-        if PATTERNS["address"].match(said.text):
-            self._link(said.text)
-        elif self._paths.is_outside(said):
-            of_record = " (the record)" if self._paths.is_of_record(said) else ""
-            self._add(ReachKind.outside_write, said.text + of_record)
-        elif said.whole:
-            self._made.add(self._paths.reached(said.text))
+        if PATTERNS["address"].match(path.text):
+            self._link(path.text)
+        elif self._paths.is_outside(path):
+            of_record = " (the record)" if self._paths.is_of_record(path) else ""
+            self._add(ReachKind.outside_write, path.text + of_record)
+        elif path.whole:
+            self._made.add(self._paths.reached(path.text))
 
     def _remove(self, did: str, values: Iterable[Value | None], to: Said | None) -> None:
         """Report files that are deleted or moved ``to`` a path, unless the code created them."""
-        said = self._texts(values)
-        gone = [each for each in said if self._paths.reached(each.text) not in self._made]
+        paths = self._texts(values)
+        gone = [each for each in paths if self._paths.reached(each.text) not in self._made]
         if to is not None:
             self._made.add(self._paths.reached(to.text))
         if gone:
@@ -255,17 +255,17 @@ class _Preview:
         elif to is not None and self._paths.is_outside(to):
             self._write(to)
 
-    def _go(self, said: Said | None) -> None:
-        if said is not None and self._paths.is_outside(said):
-            self._add(ReachKind.outside_write, f"moves to {said.text}")
-        elif said is not None and said.whole:
-            self._paths.move(said)
+    def _go(self, folder: Said | None) -> None:
+        if folder is not None and self._paths.is_outside(folder):
+            self._add(ReachKind.outside_write, f"moves to {folder.text}")
+        elif folder is not None and folder.whole:
+            self._paths.move(folder)
 
     # IPython magics
 
     def _magic(self, magic: Magic) -> None:
         name, text, body = magic.name, magic.text, magic.body or ""
-        said = f"%{'' if magic.body is None else '%'}{name} {text}".strip()
+        command = f"%{'' if magic.body is None else '%'}{name} {text}".strip()
         words = [each.strip("'\"") for each in text.split() if not each.startswith("-")]
         last = Said(words[-1] if words else "", path=True)
         match name, _MAGICS.get(name):
@@ -275,29 +275,29 @@ class _Preview:
                 self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
             case "store", _ if text:  # writes to the home folder, or reads from it
                 is_read = text.startswith("-r")
-                self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
+                self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, command)
             case "cd", _:
                 self._go(last if text else Said("~"))
             case "run", _:
                 if words and self._paths.is_outside(Said(words[0])):
-                    self._add(ReachKind.dynamic_code, said)
+                    self._add(ReachKind.dynamic_code, command)
             case "env" | "set_env", _:
                 if "=" not in text and " " not in text and (not text or NAMES_A_KEY.search(text)):
-                    self._add(ReachKind.secret, said)
+                    self._add(ReachKind.secret, command)
             case "html" | "markdown" | "svg" | "HTML", _:
                 self._show(f"%%{name}", body)
             case _, ReachKind.shell:
-                self._add(_kind_of_command(f"{text}\n{body}"), f"{said} {body}".strip())
+                self._add(_kind_of_command(f"{text}\n{body}"), f"{command} {body}".strip())
             case _, ReachKind.installation:
                 if not words or words[0] not in names("installation", "looks"):
-                    self._add(ReachKind.installation, said)
+                    self._add(ReachKind.installation, command)
             case _, ReachKind.outside_write:
                 self._write(Said(words[0], path=True) if name == "save" and words else last)
             case _, ReachKind.secret:
                 if PATTERNS["key_file"].search(text):
-                    self._add(ReachKind.secret, said)
+                    self._add(ReachKind.secret, command)
             case _, ReachKind() as kind:
-                self._add(kind, said)
+                self._add(kind, command)
 
 
 def _kind_of(name: str) -> ReachKind | None:

@@ -198,13 +198,13 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
 
 def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
     where = f" ({edge.place})" if edge.place else ""
-    said = f"the guard {edge.guard!r} {why}"
-    blocker = f"{said}{where}; mend the guard, or take it off the edge"
+    reason = f"the guard {edge.guard!r} {why}"
+    blocker = f"{reason}{where}; mend the guard, or take it off the edge"
     return GUARD_BROKEN.failure(
         f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
         blockers=(blocker,),
-        envelope={"reason": said, "details": {"guard": edge.guard}},
+        envelope={"reason": reason, "details": {"guard": edge.guard}},
         quotes_a_guard=True,
     )
 

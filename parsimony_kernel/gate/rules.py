@@ -16,11 +16,10 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import Step, TriageContext
+from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.triage.classify import changed_an_identifier
-from parsimony_kernel.triage.constraints import given, holds
+from parsimony_kernel.triage.constraints import changed_an_identifier, given, holds
 
 DONE = "return_done"
 # Errors of calls whose body began to run.
@@ -85,20 +84,20 @@ class Rules(Fields):
     def in_words(self) -> tuple[str, ...]:
         """Render each rule that is set as a line ``key: value``."""
         held = {name: getattr(self, name) for name in Rules.model_fields}
-        told = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
-        return tuple(f"{name}: {value}" for name, value in told.items() if value not in ("", None))
+        shown = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
+        return tuple(f"{name}: {value}" for name, value in shown.items() if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """Yield the rules that an action breaks, as ``key: value``."""
-        tool, said = attempt.tool, attempt.inputs.get("summary")
+        tool, summary = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
-            said = given(dict(attempt.inputs))
+            summary = given(dict(attempt.inputs))
             yield from self._broken_by_call(attempt, made)
-        elif not (tool.terminal and isinstance(said, str)):
+        elif not (tool.terminal and isinstance(summary, str)):
             return
-        elif self.max_words is not None and (words := len(said.split())) > self.max_words:
+        elif self.max_words is not None and (words := len(summary.split())) > self.max_words:
             yield f"max_words: {self.max_words}, and the summary has {words}"
-        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, said))
+        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, summary))
 
     def _broken_by_call(self, attempt: Attempt, made: Made) -> Iterator[str]:
         action = attempt.action
@@ -204,7 +203,7 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    if not changed_an_identifier(made(), TriageContext(summary=summary, identifiers=goal)):
+    if not changed_an_identifier(made(), summary, goal):
         return None
     named = _listing(goal)
     reason = f"the answer is to another question than was asked, which is about {named}"

@@ -91,8 +91,8 @@ def arguments(attempt: Attempt) -> Failure | None:
         attempt.tool.arguments.model_validate(dict(attempt.inputs))
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False)
-        told = [_misfit(attempt.tool, error) for error in errors]
-        return _invalid(attempt, "; ".join(why for why, _ in told), [each for _, each in told])
+        wrong = [_misfit(attempt.tool, error) for error in errors]
+        return _invalid(attempt, "; ".join(why for why, _ in wrong), [each for _, each in wrong])
     return None
 
 
@@ -179,18 +179,18 @@ def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
 
 def _verdict(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
-        said = validator(value)
+        answer = validator(value)
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False, include_input=False)
         return {".".join(map(str, each["loc"])): each["msg"] for each in errors}
     except ValueError as exc:
         return {"": words_of(exc) or _REFUSED}
-    if isinstance(said, Mapping):
-        return {str(name): str(why) for name, why in said.items()}
-    if said is None or isinstance(said, str):
-        return {} if said is None else {"": said}
-    is_fine = said if is_bool(said) else said.valid
-    return {} if is_fine else {"": getattr(said, "reason", "") or _REFUSED}
+    if isinstance(answer, Mapping):
+        return {str(name): str(why) for name, why in answer.items()}
+    if answer is None or isinstance(answer, str):
+        return {} if answer is None else {"": answer}
+    is_fine = answer if is_bool(answer) else answer.valid
+    return {} if is_fine else {"": getattr(answer, "reason", "") or _REFUSED}
 
 
 def _in_words(against: Objections) -> str:

@@ -139,9 +139,9 @@ class Results:
         cells = {cell for line in named for cell in self._lines.get(line, ())}
         return {cell for cell in cells if cell.row in named and cell.column in named} or cells
 
-    def follows(self, n: Numeral, said: Sequence[float], named: Collection[Mention]) -> bool:
-        """Whether ``n`` can be derived from the ``named`` lines or the last ``said`` numbers."""
-        spoken = _derive(said or [0.0], sum(said) or 1.0)
+    def follows(self, n: Numeral, earlier: Sequence[float], named: Collection[Mention]) -> bool:
+        """Whether ``n`` can be derived from the ``named`` lines or the last ``earlier`` numbers."""
+        spoken = _derive(earlier or [0.0], sum(earlier) or 1.0)
         sources = (self._follow(self.part(named)), spoken, self._within(named))
         return any(_among(_sizes(source), n) for source in sources)
 
@@ -188,18 +188,18 @@ def unsupported(text: str, results: Results) -> list[str]:
     Returns:
         The numbers as written, each once, in order.
     """
-    found, said = list[str](), list[float]()
+    found, earlier = list[str](), list[float]()
     for words in PATTERNS["sentence"].split(text):
         mentions = [*results.mentions(words)]
         shown = {n: results.cells_of(n) for n in islice(_numerals(words), MAX_NUMBERS)}
         seen = [n.values[0][0] for n, cells in shown.items() if cells or not n.is_claim]
         exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
-        said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
+        earlier = [*dict.fromkeys((*earlier, *seen, *exact))][-MAX_SAID:]
         rows = [m for m in mentions if m.line[1] >= 0]
         excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
-            is_misplaced = cells and _is_misplaced(n, shown, mentions, said, results)
-            is_unfounded = not cells and n.is_claim and not results.follows(n, said, rows)
+            is_misplaced = cells and _is_misplaced(n, shown, mentions, earlier, results)
+            is_unfounded = not cells and n.is_claim and not results.follows(n, earlier, rows)
             if (is_misplaced or is_unfounded) and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
@@ -208,15 +208,15 @@ def unsupported(text: str, results: Results) -> list[str]:
 
 
 def _is_misplaced(
-    n: Numeral, shown: Shown, mentions: list[Mention], said: list[float], results: Results
+    n: Numeral, shown: Shown, mentions: list[Mention], earlier: list[float], results: Results
 ) -> bool:
     """Whether ``n`` occurs only in other rows or columns than those named, and can't be derived.
 
     The named rows are those last before it and first behind it. A number beside one that is in the
     named part counts as a comparison and is fine.
     """
-    told: list[Any] = [*shown, *(m for m in mentions if m.line[1] >= 0)]
-    in_order = groupby(sorted(told, key=lambda each: each.start), key=type)
+    sample: list[Any] = [*shown, *(m for m in mentions if m.line[1] >= 0)]
+    in_order = groupby(sorted(sample, key=lambda each: each.start), key=type)
     runs = [[], *(list(run) for _, run in in_order), []]
     at = next(i for i, run in enumerate(runs) if n in run)
     named = [*(m for m in mentions if m.line[1] < 0), *runs[at - 1], *runs[at + 1]]
@@ -224,7 +224,7 @@ def _is_misplaced(
     return (
         all(cell.row[0] in tables for cell in shown[n])
         and part.isdisjoint(cell for each in runs[at] for cell in shown[each])
-        and not results.follows(n, said, named)
+        and not results.follows(n, earlier, named)
     )
 
 
@@ -280,8 +280,8 @@ def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
     sizes = range(2, len(values) + 1) if len(values) <= FEW else [len(values)]
     for some in chain(*(combinations(values, size) for size in sizes)):
         yield from (sum(some), sum(some) / whole, sum(some) / len(some))
-    told = {*values[:FEW], values[-1], max(values), min(values), sum(values) / len(values)}
-    for a, b in permutations(told, 2):
+    sample = {*values[:FEW], values[-1], max(values), min(values), sum(values) / len(values)}
+    for a, b in permutations(sample, 2):
         yield from (a - b, a / (b or 1.0), a / (b or 1.0) - 1)
 
 

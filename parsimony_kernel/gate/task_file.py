@@ -95,10 +95,10 @@ def from_yaml(
         found = sorted((written.line(each["loc"]), _in_words(each)) for each in exc.errors())
         problems = [f"{written.place(line)}: {problem}" for line, problem in found]
         raise ProcedureError(source, problems) from None
-    said, policy = task.contract, {kind: STRATEGIES[name] for kind, name in task.policy.items()}
+    own, policy = task.contract, {kind: STRATEGIES[name] for kind, name in task.policy.items()}
     return Playbook(
         _procedure(written, task, guards or {}),
-        None if said is None else ActionContract(said.tools, said.intent_tools, said.identifiers),
+        None if own is None else ActionContract(own.tools, own.intent_tools, own.identifiers),
         Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True)),
         task.constraints,
         FailurePolicy(**policy) if policy else None,
@@ -124,8 +124,8 @@ class _Written:
         except RecursionError:
             self._refuse(None, "it is nested too deeply; write it flat.")
         except yaml.YAMLError as exc:
-            said = getattr(exc, "problem", None) or " ".join(str(exc).split())
-            self._refuse(getattr(exc, "problem_mark", None), f"this is no YAML ({said}); mend it.")
+            why = getattr(exc, "problem", None) or " ".join(str(exc).split())
+            self._refuse(getattr(exc, "problem_mark", None), f"this is no YAML ({why}); mend it.")
 
     def line(self, at: Path) -> int:
         """Return the line of the value at a path, or of its nearest parent; 0 if there is none."""

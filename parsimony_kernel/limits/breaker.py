@@ -6,9 +6,8 @@ older call changes nothing and exactly one probe is in flight at a time.
 
 The state transitions are pure rules, the same for every store: this process, a journal, Redis. A
 store only applies a rule atomically. Processes share no monotonic clock, so a shared store uses
-wall time and corrects it: a time in the future, after a clock was set back, becomes now. A wait is
-therefore never longer than its full length, and a clock that jumps ahead costs at most one early
-probe.
+wall time. A time in the future, after a clock was set back, counts as long past: a wait is never
+longer than its full length, and a clock that jumps costs at most one early probe.
 """
 
 import logging
@@ -28,6 +27,8 @@ FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
 # The longest a run may take, and so longer than any call in it.
 PROBE_LEASE_S = 300.0
+# Back-off for an unreachable store in seconds: each attempt may cost a time-out.
+RETRY_S = 30.0
 
 State = Literal["closed", "open", "half_open"]
 Word = Literal["succeeded", "failed", "released"]
@@ -72,11 +73,6 @@ class BreakerStore(Protocol):
         ...
 
 
-def _anchored(shared: Shared, now: float) -> Shared:
-    probe_at = None if shared.probe_at is None else min(shared.probe_at, now)
-    return shared.model_copy(update={"opened_at": min(shared.opened_at, now), "probe_at": probe_at})
-
-
 def parse(name: str, text: str | bytes | None) -> Shared:
     """Parse a stored state; log a warning and return a fresh state if it is damaged."""
     if text is None:
@@ -105,21 +101,17 @@ class OwnStore:
 
 @dataclass(eq=False)
 class SharedOrOwn:
-    """A shared store with a fallback to this process's own while it is unreachable.
+    """A shared store with a fallback to this process's own, for ``RETRY_S``, if it is unreachable.
 
     A broken guard must not stop the calls that it guards.
 
     Args:
         shared: the store to use.
-        clock: the time of the back-off below, and of this process's own state.
-        retry_s: back-off in seconds before an unreachable store is tried again, for one that may
-            cost a time-out each time.
+        clock: the time of the back-off, and of this process's own state.
     """
 
     shared: BreakerStore
     clock: Clock = SYSTEM_CLOCK
-    _: KW_ONLY
-    retry_s: float = 0.0
     _missed_at: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +119,7 @@ class SharedOrOwn:
 
     def change(self, name: str, rule: Rule[T]) -> T:
         now = self.clock.monotonic()
-        if self._missed_at is None or now - self._missed_at >= self.retry_s:
+        if self._missed_at is None or now - self._missed_at >= RETRY_S:
             try:
                 answer = self.shared.change(name, rule)
                 self._missed_at = None
@@ -190,16 +182,13 @@ class CircuitBreaker:
     """A circuit breaker for one service.
 
     Args:
-        failure_threshold: consecutive failures that open it, at least 1.
-        reset_timeout: seconds until a probe is admitted, more than 0.
+        failure_threshold: consecutive failures that open it.
+        reset_timeout: seconds until a probe is admitted.
         probe_lease_s: seconds after which a silent probe is given up and another one admitted;
             longer than a call may take, so that only a dead probe loses its lease.
         store: the store of the state; this process by default.
         name: the name of the state in the store.
         clock: the time of the default store and of ``last_failure_time``.
-
-    Raises:
-        ValueError: a threshold or time-out is out of range.
     """
 
     CLOSED: ClassVar[State] = "closed"
@@ -217,11 +206,6 @@ class CircuitBreaker:
     last_failure_time: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        if self.failure_threshold < 1 or not self.reset_timeout > 0:
-            raise ValueError(
-                "a breaker needs a failure_threshold of at least 1 and a reset_timeout above 0, "
-                f"not {self.failure_threshold!r} and {self.reset_timeout!r}"
-            )
         self._store = self.store or OwnStore(self.clock)
 
     @property
@@ -274,7 +258,6 @@ class CircuitBreaker:
         It answers with the epoch of the permit, or ``None`` if the call must wait, and the wait in
         seconds. A probe whose lease has expired no longer blocks the next one.
         """
-        shared = _anchored(shared, now)
         wait = self._wait_s(shared, now)
         if wait > 0:
             return shared, (None, wait)
@@ -301,26 +284,23 @@ class CircuitBreaker:
 
         The state is ``half_open`` as soon as a probe would be admitted.
         """
-        shared = _anchored(shared, now)
         is_due = shared.state == "open" and self._wait_s(shared, now) == 0.0
         return shared, ("half_open" if is_due else shared.state, shared.failures)
 
     def _wait_s(self, shared: Shared, now: float) -> float:
-        if shared.state == "open":
-            return max(0.0, shared.opened_at + self.reset_timeout - now)
-        if shared.probe_at is None:
+        since = shared.opened_at if shared.state == "open" else shared.probe_at
+        if since is None or since > now:
             return 0.0
-        left = max(0.0, shared.probe_at + self.probe_lease_s - now)
-        return min(left, self.reset_timeout)
+        length = self.reset_timeout if shared.state == "open" else self.probe_lease_s
+        return min(max(0.0, since + length - now), self.reset_timeout)
 
 
 @dataclass(eq=False)
 class Breakers:
-    """The breakers of a process by service name, created on first use, over one ``store``."""
+    """The breakers of a process by service name, over one ``store``."""
 
     clock: Clock = SYSTEM_CLOCK
     store: BreakerStore | None = None
-    _by_terms: dict[tuple[str, float], CircuitBreaker] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = self.store or OwnStore(self.clock)
@@ -328,9 +308,4 @@ class Breakers:
     def of(self, name: str, *, probe_lease_s: float = PROBE_LEASE_S) -> CircuitBreaker:
         """Return the breaker of the service ``name``; its calls take less than ``probe_lease_s``
         seconds."""
-        terms = name, probe_lease_s
-        if terms not in self._by_terms:
-            self._by_terms[terms] = CircuitBreaker(
-                store=self.store, name=name, probe_lease_s=probe_lease_s
-            )
-        return self._by_terms[terms]
+        return CircuitBreaker(store=self.store, name=name, probe_lease_s=probe_lease_s)

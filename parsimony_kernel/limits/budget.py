@@ -29,8 +29,6 @@ BYTES_PER_TOKEN = 4
 
 # Tokens reserved for an answer without a limit of its own: a long step of code with its text.
 ANSWER_TOKENS = 1_000
-# The smallest answer limit to request: no step fits in a shorter answer.
-LEAST_ANSWER_TOKENS = 256
 
 # Plausibility limits: a larger number is a counting error.
 MOST_TOKENS = 10_000_000
@@ -99,9 +97,7 @@ def counted(usage: Any) -> Usage | None:
     """Return the tokens reported in ``usage``; ``None`` if implausible or both zero."""
     prompt = _within(getattr(usage, "prompt_tokens", None), MOST_TOKENS)
     completion = _within(getattr(usage, "completion_tokens", None), MOST_TOKENS)
-    if prompt is None or completion is None:
-        return None
-    if not prompt and not completion:
+    if prompt is None or completion is None or not prompt + completion:
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     read = getattr(usage, "cached_tokens", None) or getattr(details, "cached_tokens", None)
@@ -137,7 +133,7 @@ def _size(value: Any) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """The token and cost budget of a run.
+    """The token and cost budget of a run. An answer of ``ANSWER_TOKENS`` is reserved.
 
     Usage that a model doesn't report is estimated from sizes and prices; otherwise a budget would
     never run out.
@@ -173,15 +169,14 @@ class Budget:
             either the failure that forbids it, the demand beyond the soft limit, or ``None``.
         """
         prompt, limits = tokens_in(request.messages, request.tools), self._limits
-        longest: Any = getattr(model, "max_answer_tokens", None)
-        is_short = isinstance(longest, int) and 0 < longest < ANSWER_TOKENS
-        usual = longest if is_short else ANSWER_TOKENS
         # By guard: the demand of the prompt alone, and of the prompt with its answer.
-        takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
+        takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + ANSWER_TOKENS)}
         if costs := [each.limit for each in limits if each.guard == "cost"]:
             try:
                 asked = await _price(model, request, prompt, 0)
-                both = None if asked is None else await _price(model, request, prompt, usual)
+                both = None
+                if asked is not None:
+                    both = await _price(model, request, prompt, ANSWER_TOKENS)
             except FailureRaised as raised:
                 return request, raised.failure
             if asked is None or both is None:
@@ -194,8 +189,8 @@ class Budget:
         for each in demands:
             alone, whole = takes[each.guard]
             if whole > alone:
-                room = min(room, (each.limit - each.used - alone) * usual / (whole - alone))
-        capped = replace(request, max_answer_tokens=max(int(room), LEAST_ANSWER_TOKENS))
+                room = min(room, (each.limit - each.used - alone) * ANSWER_TOKENS / (whole - alone))
+        capped = replace(request, max_answer_tokens=max(int(room), ANSWER_TOKENS))
         return capped, next((each for each in demands if each.is_near), None)
 
     async def bill(

@@ -4,10 +4,10 @@ Time is the server's, so that hosts agree on it. A change is an optimistic trans
 ``WATCH``: of two that collide one is committed and the other retried. Keys expire.
 """
 
-import logging
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -15,7 +15,6 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     BreakerStore,
     Rule,
-    Shared,
     SharedOrOwn,
     StoreError,
     T,
@@ -32,23 +31,18 @@ PREFIX = "parsimony:breaker:"
 KEEP_S = 86_400.0
 # Seconds to wait for a hanging server before falling back to this process's own state.
 TIMEOUT_S = 0.25
-# Back-off for an unreachable server in seconds: each attempt may cost a time-out.
-RETRY_S = 30.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class RedisBreakers:
-    """A ``BreakerStore`` on a Redis server.
+    """A ``BreakerStore`` on a Redis server, which is contacted on first use.
 
     Args:
-        client: a ``redis`` client with short time-outs; see ``connect``.
+        url: an address such as ``redis://host:6379/0``.
         clock: a clock whose wall time replaces the server's.
     """
 
-    client: "Redis"
-    _: KW_ONLY
+    url: str
     clock: Clock | None = None
 
     def change(self, name: str, rule: Rule[T]) -> T:
@@ -57,25 +51,32 @@ class RedisBreakers:
         def step(pipe: "Pipeline") -> T:
             before = parse(name, pipe.get(key))
             after, answer = rule(before, self._now(pipe))
-            if after == before:
-                pipe.unwatch()
-                return answer
             pipe.multi()
-            if after == Shared():
-                pipe.delete(key)
-            else:
+            if after != before:
                 pipe.set(key, after.model_dump_json(), px=math.ceil(KEEP_S * 1000))
             return answer
 
         try:
-            transaction: Any = self.client.transaction  # redis declares no return value
+            transaction: Any = self._client.transaction  # redis declares no return value
             answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
             raise StoreError(
-                f"The breakers' state in Redis cannot be reached ({exc}): check that the server "
-                "runs and may be written to."
+                f"The breakers' state in Redis cannot be reached ({exc}): set {REDIS_URL} to an "
+                "address like redis://host:6379/0, install 'parsimony-kernel[remote]', and check "
+                "that the server runs and may be written to."
             ) from exc
         return answer
+
+    @cached_property
+    def _client(self) -> "Redis":
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        once = Retry(NoBackoff(), 0)
+        return Redis.from_url(
+            self.url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
+        )
 
     def _now(self, pipe: "Pipeline") -> float:
         if self.clock is not None:
@@ -84,55 +85,15 @@ class RedisBreakers:
         return float(seconds) + float(microseconds) / 1e6
 
 
-def connect(url: str) -> RedisBreakers:
-    """Create a store on a Redis server without contacting the server yet.
-
-    Args:
-        url: an address such as ``redis://host:6379/0``.
-
-    Raises:
-        StoreError: ``url`` isn't a server address or sets unknown connection options, or the
-            package ``redis`` is missing.
-    """
-    try:
-        from redis import Redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-    except ImportError as exc:
-        raise StoreError(
-            "Sharing breakers through Redis needs the package redis: install "
-            "'parsimony-kernel[remote]'."
-        ) from exc
-    once = Retry(NoBackoff(), 0)
-    try:
-        client = Redis.from_url(
-            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
-        )
-        pool = client.connection_pool
-        pool.connection_class(**pool.connection_kwargs)
-    except Exception as exc:  # an address may set any argument of the client to anything
-        raise StoreError(
-            "The address of the Redis server is not understood: write it like "
-            "redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/socket, and behind a "
-            "'?' nothing but what redis-py takes."
-        ) from exc
-    return RedisBreakers(client)
-
-
 def breakers_for(
     environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
 ) -> Breakers:
-    """Create the breakers of a workspace; an unusable Redis address is only logged.
+    """Create the breakers of a workspace.
 
     Args:
         environ: may name a shared Redis server in ``PARSIMONY_REDIS_URL``.
         journal_store: the store without a Redis server.
         clock: the time of this process's own state, the fallback for an unreachable store.
     """
-    store = SharedOrOwn(journal_store, clock)
-    if url := environ.get(REDIS_URL, "").strip():
-        try:
-            store = SharedOrOwn(connect(url), clock, retry_s=RETRY_S)
-        except StoreError as exc:
-            _log.warning("%s cannot be used. %s The workspace's journal serves.", REDIS_URL, exc)
-    return Breakers(clock, store)
+    url = environ.get(REDIS_URL, "").strip()
+    return Breakers(clock, SharedOrOwn(RedisBreakers(url) if url else journal_store, clock))

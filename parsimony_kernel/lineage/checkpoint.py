@@ -505,7 +505,11 @@ class Checkpoints:
         names = target.bindings.keys() | _differing(target.bindings, self.bindings())
         before = {name: _was(target, name, holds) for name in names}
         lost = target.copies.lost.keys()
-        return set_back(self, before, changed, lost, target.when, keep_new=keep_new)
+        back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
+        if not back.lost:
+            # Of arrays that share memory, a copy may be of a later moment: it must not come back.
+            target.copies = Copies()
+        return back
 
     def close(self) -> Change | None:
         """Drop all checkpoints, and return the change since the first one, if any."""

@@ -195,10 +195,10 @@ def _likeness(one: str, other: str) -> float:
 
 def _unknown_turn(recording: Recording, words: str, shown: str) -> str:
     sentence = f"The recording {shown} has no turn with the request {in_short(words)!r}."
-    told = [turn.request for turn in recording.turns]
-    nearest = difflib.get_close_matches(words, told, 1, _ALIKE)
+    kept = [turn.request for turn in recording.turns]
+    nearest = difflib.get_close_matches(words, kept, 1, _ALIKE)
     if not nearest:
-        held = f"{counted(len(told), 'turn')} of {recording.notebook!r}" if told else "none at all"
+        held = f"{counted(len(kept), 'turn')} of {recording.notebook!r}" if kept else "none at all"
         return f"{sentence} It holds {held}. {_REMEDY}"
     return f"{sentence} The nearest one:\n{difference(nearest[0], words)}\n{_REMEDY}"
 

@@ -187,14 +187,14 @@ class Tape:
 def to_text(recording: Recording) -> str:
     """Render a recording as the text of its file."""
     head = _dumped({"version": VERSION, "notebook": recording.notebook})
-    told = (json.dumps(each.model_dump(exclude_defaults=True)) for each in recording.turns)
-    turns = "".join(map(_turn_in_words, told))
+    line = (json.dumps(each.model_dump(exclude_defaults=True)) for each in recording.turns)
+    turns = "".join(map(_turn_in_words, line))
     return f"{_HEADER}{head}turns:\n{turns}" if turns else f"{_HEADER}{head}turns: []\n"
 
 
 @lru_cache(maxsize=256)
-def _turn_in_words(told: str) -> str:
-    turn = json.loads(told)
+def _turn_in_words(line: str) -> str:
+    turn = json.loads(line)
     for step in turn.get("steps", ()):
         if "tokens" in step:
             step["tokens"] = _InALine(step["tokens"])

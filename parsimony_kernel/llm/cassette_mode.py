@@ -19,9 +19,9 @@ class CassetteMode(StrEnum):
 
 def mode_in(environ: Mapping[str, str]) -> CassetteMode:
     """Parse ``PARSIMONY_CASSETTE``; ``ValueError`` with the remedy for an unknown value."""
-    said = environ.get(VARIABLE, "").strip().lower()
+    value = environ.get(VARIABLE, "").strip().lower()
     try:
-        return CassetteMode(said or CassetteMode.off)
+        return CassetteMode(value or CassetteMode.off)
     except ValueError:
         known = ", ".join(CassetteMode)
-        raise ValueError(f"{VARIABLE} is {said!r}; it takes one of {known}.") from None
+        raise ValueError(f"{VARIABLE} is {value!r}; it takes one of {known}.") from None

@@ -221,11 +221,11 @@ async def call_llm(
         await _end(tasks)
     # After the clean-up, so that a caller who stops reading here leaves nothing running.
     if isinstance(last, Failure):
-        said = Message("".join(text), reasoning_content="".join(reasoning))
+        message = Message("".join(text), reasoning_content="".join(reasoning))
         facts: dict[str, Any] = {"model": model.name}
         if text:  # a piece of a call is an empty delta, and holds a token or so like any other
-            facts["answer_tokens"] = max(len(text), tokens_said(said))
-        last = replace(last.noting(facts), partial_data=said.content or last.partial_data)
+            facts["answer_tokens"] = max(len(text), tokens_said(message))
+        last = replace(last.noting(facts), partial_data=message.content or last.partial_data)
     yield last
 
 

@@ -27,8 +27,8 @@ class Provider:
 
 
 PROVIDERS = {
-    name: Provider(**told)
-    for name, told in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+    name: Provider(**row)
+    for name, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
 
 

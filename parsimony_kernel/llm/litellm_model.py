@@ -452,13 +452,13 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
         response._handle_stream_fallback_error(exc)
 
 
-def _piece(told: Mapping[str, Any]) -> SimpleNamespace:
+def _piece(chunk: Mapping[str, Any]) -> SimpleNamespace:
     """Convert a raw piece to litellm's form: the parts of an answer only.
 
     Other fields may have any type.
     """
     choices = []
-    for choice in told.get("choices") or []:
+    for choice in chunk.get("choices") or []:
         given = choice.get("delta") or {}
         calls = [each for each in given.get("tool_calls") or () if each and each.get("function")]
         read = {
@@ -468,21 +468,21 @@ def _piece(told: Mapping[str, Any]) -> SimpleNamespace:
         }
         delta = SimpleNamespace(**{**given, **read})
         choices.append(SimpleNamespace(delta=delta, finish_reason=choice.get("finish_reason")))
-    return SimpleNamespace(choices=choices, usage=None, service_tier=told.get("service_tier"))
+    return SimpleNamespace(choices=choices, usage=None, service_tier=chunk.get("service_tier"))
 
 
-def _call(told: Mapping[str, Any]) -> SimpleNamespace:
-    function = told["function"]
+def _call(chunk: Mapping[str, Any]) -> SimpleNamespace:
+    function = chunk["function"]
     arguments = function.get("arguments") or ""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     named = SimpleNamespace(name=function.get("name"), arguments=text)
-    return SimpleNamespace(id=told.get("id"), index=told.get("index"), function=named)
+    return SimpleNamespace(id=chunk.get("id"), index=chunk.get("index"), function=named)
 
 
 def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any]) -> Any:
     """Assemble the pieces and calls of a stream into litellm's response."""
     choices = [piece.choices[0] for piece in pieces if piece.choices]
-    said = {
+    reply = {
         "content": "".join(each.delta.content or "" for each in choices) or (None if calls else ""),
         "reasoning_content": "".join(each.delta.reasoning_content for each in choices) or None,
         "tool_calls": calls,
@@ -491,14 +491,14 @@ def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any
     tier = next((piece.service_tier for piece in pieces if piece.service_tier), None)
     # The first piece may name a deployment or nothing; later ones name the model that is priced.
     first, *others = dict.fromkeys(piece.model for piece in pieces)
-    told = {"model": others[0] if others else first, "service_tier": tier}
+    meta = {"model": others[0] if others else first, "service_tier": tier}
     counts = [piece.usage for piece in pieces if piece.usage]
     if len(counts) == 1:
-        one = {"message": said, "finish_reason": end}
-        return litellm.ModelResponse(choices=[one], usage=counts[0], **told)
+        one = {"message": reply, "finish_reason": end}
+        return litellm.ModelResponse(choices=[one], usage=counts[0], **meta)
     # With no usage, or several, litellm computes it while it assembles the pieces.
-    whole = litellm.ModelResponseStream(choices=[{"delta": said, "finish_reason": end}], **told)
-    more = [litellm.ModelResponseStream(choices=[], usage=each, **told) for each in counts]
+    whole = litellm.ModelResponseStream(choices=[{"delta": reply, "finish_reason": end}], **meta)
+    more = [litellm.ModelResponseStream(choices=[], usage=each, **meta) for each in counts]
     return litellm.stream_chunk_builder([whole, *more], messages=messages)
 
 
@@ -561,5 +561,5 @@ def _said_end(stream: Any) -> bool | None:
     litellm makes up a "stop" for a connection that closed midway, an empty body or a page of HTML;
     the attributes of ``_ENDS`` hold the provider's own reason.
     """
-    said = [getattr(stream, name) for name in _ENDS if hasattr(stream, name)]
-    return any(said) if said else None
+    ends = [getattr(stream, name) for name in _ENDS if hasattr(stream, name)]
+    return any(ends) if ends else None

@@ -133,12 +133,12 @@ def _split(
 
     System messages and the addendum at the end are dropped.
     """
-    said = [each for each in messages if _role(each) not in {"system", "developer"}]
-    if said and _text(said[-1]).startswith(_ADDENDUM):
-        said.pop()
+    spoken = [each for each in messages if _role(each) not in {"system", "developer"}]
+    if spoken and _text(spoken[-1]).startswith(_ADDENDUM):
+        spoken.pop()
     # An instruction for one request only comes first, before any turn.
-    first = next((i for i, each in enumerate(said) if _opens(each) or _is_context(each)), 0)
-    return said[:first], said[first:]
+    first = next((i for i, each in enumerate(spoken) if _opens(each) or _is_context(each)), 0)
+    return spoken[:first], spoken[first:]
 
 
 def _earlier(messages: Iterable[Mapping[str, Any]], place: Place) -> Iterator[Mapping[str, Any]]:

@@ -134,8 +134,8 @@ class Secrets:
 
     def of_failure(self, failure: Failure) -> Failure:
         """Copy ``failure`` with its text and metadata redacted."""
-        told = {name: getattr(failure, name) for name in ("explanation", "blockers", "metadata")}
-        return replace(failure, **self.of_json(told))
+        fields = {name: getattr(failure, name) for name in ("explanation", "blockers", "metadata")}
+        return replace(failure, **self.of_json(fields))
 
     def of_event(self, event: AgentEvent) -> AgentEvent:
         """Copy ``event`` with its text fields redacted."""

@@ -84,9 +84,9 @@ class Repairer:
                 if turn is not None:
                     self._repaired.append(turn)
             else:
-                said = _said(message)
-                if said is not None:
-                    (open_calls.behind if open_calls.owed else self._repaired).append(said)
+                clean = _said(message)
+                if clean is not None:
+                    (open_calls.behind if open_calls.owed else self._repaired).append(clean)
         return [*self._repaired, *open_calls.settle()]
 
     def _go_back(self, same: int) -> int:
@@ -131,10 +131,10 @@ def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
     if not content:
         return None
     role = message.get("role")
-    said = {"role": role if role in _ROLES else "user", "content": content, **_named(message)}
+    clean = {"role": role if role in _ROLES else "user", "content": content, **_named(message)}
     if is_picture(message):
-        said[pictures.KEY] = message[pictures.KEY]
-    return said
+        clean[pictures.KEY] = message[pictures.KEY]
+    return clean
 
 
 def _result(message: Mapping[str, Any], sent: str) -> dict[str, Any]:

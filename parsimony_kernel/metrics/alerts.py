@@ -43,12 +43,8 @@ def fired(
     With ``recovery_baseline``, a recovery rate below it fires too. Figures that are ``None`` don't
     fire.
     """
-    measured = [(rule, getattr(figures, rule.measured)) for rule in rules]
-    alerts = [
-        replace(rule, value=value)
-        for rule, value in measured
-        if value is not None and value > rule.threshold
-    ]
+    measured = [replace(rule, value=getattr(figures, rule.measured)) for rule in rules]
+    alerts = [each for each in measured if (each.value or 0) > each.threshold]
     rate = figures.recovery_rate
     if recovery_baseline is not None and rate is not None and rate < recovery_baseline:
         meaning = "Fewer failures than usual end in an answer or with a person: see how runs ended."

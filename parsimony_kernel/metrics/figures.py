@@ -32,7 +32,6 @@ class Execution:
         tokens: prompt and answer tokens together, by model.
         cached: cached prompt tokens by model and ``read`` or ``written``.
         token_budget: the token limit, ``None`` without one.
-        budget_share: the used share of it, ``None`` while unknown.
         loops: the number of detected loops.
         interventions: responses to failures: ``refusal``, ``retry``, ``narrow_scope``,
             ``fallback_model``, ``ask_user``, ``handoff`` or ``stop``.
@@ -40,41 +39,42 @@ class Execution:
         rejections: actions refused by the gate, by the refusal's wire name.
         open_breakers: models skipped because their breaker was open.
         outcome: ``None`` before a terminal event.
-        is_answer: whether it began with a person's answer.
     """
 
     steps: int = 0
     tokens: Counter[str] = field(default_factory=Counter)
     cached: Counter[tuple[str, str]] = field(default_factory=Counter)
     token_budget: int | None = None
-    budget_share: float | None = None
     loops: int = 0
     interventions: Counter[str] = field(default_factory=Counter)
     validated: int = 0
     rejections: Counter[str] = field(default_factory=Counter)
     open_breakers: set[str] = field(default_factory=set)
     outcome: Outcome | None = None
-    is_answer: bool = False
 
     @property
     def is_safe(self) -> bool:
         """Whether it ended in a safe answer or a clean handoff to a person."""
         return self.outcome in SAFE
 
+    @property
+    def budget_share(self) -> float | None:
+        """The share of the token limit that this execution has used; ``None`` without a limit."""
+        return ratio(self.tokens.total(), self.token_budget or 0)
+
     def add(self, event: ev.AgentEvent) -> None:
         """Count the next event of this execution."""
         match event:
             case ev.RunStarted():
                 self.token_budget = event.max_tokens
-                self.is_answer = event.reply is not None
             case ev.ToolEvent(completed=False):
                 self.steps += 1
             case ev.ToolEvent():
                 self._add_result(event)
             case ev.LLMCallCompleted():
-                self._add_answer(event)
-            case ev.BudgetWarning(guard="tokens"):
-                self._use(event.used / event.limit)
+                self.tokens[event.model] += event.prompt_tokens + event.completion_tokens
+                self.cached[event.model, "read"] += event.cached_tokens
+                self.cached[event.model, "written"] += event.cache_write_tokens
             case ev.AgentError():
                 self._fail(event.failure, FALLBACK_MODEL if event.fallback else event.action)
             case ev.RunCompleted():
@@ -91,8 +91,8 @@ class Execution:
                 self._fail(event.failure, "handoff" if event.failure else None)
             case ev.PartialRunSummary():
                 self.outcome = "stopped"
-                # An answer after which nothing ran: the person chose to end the run.
-                if not self.is_answer or self.steps or self.tokens:
+                # Where nothing came before, a person's answer ended the run.
+                if self.steps or self.tokens or self.interventions:
                     self.interventions["stop"] += 1
             case ev.RunCancelled():
                 self.outcome = "cancelled"
@@ -108,17 +108,6 @@ class Execution:
         if error in GUIDANCE:
             self.rejections[error] += 1
             self.interventions[REFUSAL] += 1
-
-    def _add_answer(self, event: ev.LLMCallCompleted) -> None:
-        self.tokens[event.model] += event.prompt_tokens + event.completion_tokens
-        cached = {"read": event.cached_tokens, "written": event.cache_write_tokens}
-        self.cached.update({(event.model, how): count for how, count in cached.items() if count})
-        if self.token_budget:
-            self._use(self.tokens.total() / self.token_budget)
-
-    def _use(self, share: float) -> None:
-        # A budget warning includes the usage of earlier executions of the run.
-        self.budget_share = max(share, self.budget_share or 0.0)
 
     def _fail(self, failure: Failure | None, response: str | None) -> None:
         if response:
@@ -194,8 +183,9 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def total_of(each: Sequence[Execution]) -> Figures:
-    """Sum up executions of any runs to figures; unfinished ones count too."""
+def of_runs(runs: Iterable[Iterable[ev.AgentEvent]]) -> Figures:
+    """The figures of runs, each given as its events; unfinished executions count too."""
+    each = [one for run in runs for one in executions(run)]
     intervened = [one for one in each if one.interventions]
     return Figures(
         executions=len(each),
@@ -214,11 +204,6 @@ def total_of(each: Sequence[Execution]) -> Figures:
         p99_tokens=_p99([one.tokens.total() for one in each]),
         p99_budget_share=_p99([s for one in each if (s := one.budget_share) is not None]),
     )
-
-
-def of_runs(runs: Iterable[Iterable[ev.AgentEvent]]) -> Figures:
-    """The figures of runs, each given as its events."""
-    return total_of([one for run in runs for one in executions(run)])
 
 
 def _sum(counts: Iterable[Counter[str]]) -> dict[str, int]:
@@ -242,10 +227,10 @@ def to_text(figures: Figures) -> str:
     """Render the figures as a text table, one per line."""
     rows = {
         "Executions": _parts(figures.outcomes),
-        "Steps": f"{figures.steps:,} (p99 {_number(figures.p99_steps)})",
+        "Steps": f"{figures.steps:,} (p99 {_shown(figures.p99_steps)})",
         "Tokens": _parts(figures.tokens),
-        "p99 tokens": _number(figures.p99_tokens),
-        "p99 share of the token budget": _percent(figures.p99_budget_share),
+        "p99 tokens": _shown(figures.p99_tokens),
+        "p99 share of the token budget": _shown(figures.p99_budget_share, ".1%"),
         "Loop rate": _rate(figures.looped, figures.executions),
         "Fallback rate": _rate(figures.fell_back, figures.executions),
         "Interventions": _parts(figures.interventions),
@@ -265,12 +250,8 @@ def _parts(parts: Mapping[str, int]) -> str:
 
 
 def _rate(part: int, whole: int) -> str:
-    return f"{_percent(part / whole)} ({part:,} of {whole:,})" if whole else "–"
+    return f"{part / whole:.1%} ({part:,} of {whole:,})" if whole else "–"
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
+def _shown(value: float | None, form: str = ",") -> str:
+    return "–" if value is None else format(value, form)

@@ -67,7 +67,7 @@ class AgentMetrics:
                 self.safe_recoveries.labels(agent, intervention).inc(times)
         for reason, times in execution.rejections.items():
             self.validation_failures.labels(agent, reason).inc(times)
-        for (model, how), tokens in execution.cached.items():
+        for (model, how), tokens in (+execution.cached).items():
             self.cached_tokens.labels(model, how).inc(tokens)
         if execution.outcome is not None:
             self.step_count.labels(agent).observe(execution.steps)

@@ -51,7 +51,7 @@ class Answer:
         return {str(v.get("name")): v for v in self.result.get("variables") or ()}
 
 
-def call_key(tool: str, arguments: Mapping[str, Any]) -> str:
+def _key(tool: str, arguments: Mapping[str, Any]) -> str:
     """What tells one call from another."""
     return json.dumps([tool, arguments], sort_keys=True)
 
@@ -61,7 +61,7 @@ class Transcript:
     """The turn, read.
 
     Args:
-        calls: the answers of tools, by ``call_key``; without those whose variables have gone.
+        calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
         earlier: the requests that were done; ``told`` is what they came to.
     """
@@ -85,6 +85,10 @@ class Transcript:
         """The variables that this turn has made."""
         return {name: v for call in self.calls.values() for name, v in call.variables.items()}
 
+    def answer(self, tool: str, arguments: Mapping[str, Any]) -> Answer | None:
+        """What came of a call; ``None`` until it was made."""
+        return self.calls.get(_key(tool, arguments))
+
     def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
         """Return the choice that the person made in this turn or, where it ``holds``, before.
 
@@ -96,16 +100,13 @@ class Transcript:
         if len(choices) > _MOST:
             question = f"{question} ({_MOST} of {len(choices)} shown)"
         reply = self.replies.get(question)
-        if reply is None:
-            before = (self.context.get("answers") or {}).get(question, "") if holds else ""
-            found = _named(before, choices)
-            if len(found) == 1:
-                return found[0]
-            raise Unclear(question, choices[:_MOST])
-        found = _named(reply, choices)
-        no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
+        before = (self.context.get("answers") or {}).get(question, "") if holds else ""
+        found = _named(before if reply is None else reply, choices)
         if len(found) == 1:
             return found[0]
+        if reply is None:
+            raise Unclear(question, choices[:_MOST])
+        no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
         return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
 
     def tables(self) -> dict[str, Table]:
@@ -134,15 +135,13 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     turn.context = contexts[-1] if contexts else {}
     begins = (_CONTEXT, _REQUEST)
     opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
-    # Without a notebook, the request is the last plain message that answers no question.
-    plain = [i for i, text in users.items() if not text.startswith(_ASIDE)]
-    acted = next((i for i, m in enumerate(messages) if m.get("tool_calls")), len(messages))
-    start = (opened or [i for i in plain if i < acted] or plain or [-1])[-1]
+    # Without a notebook, the request is the first message.
+    start = (opened or [*users] or [-1])[-1 if opened else 0]
     turn.request = _words(users.get(start, ""))
     request = ""
     for at, message in enumerate(messages[: max(start, 0)]):
         text = _text(message)
-        if at in plain:
+        if at in users and not text.startswith(_ASIDE):
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
             # Nothing is left of a turn that was undone or handed back; one that waits may go on.
@@ -165,7 +164,7 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
             arguments = _parsed(call["function"]["arguments"])
             asked = str(arguments.get("question", asked))
             if answer := answers.get(call["id"]):
-                turn.calls[call_key(call["function"]["name"], arguments)] = _answer(answer)
+                turn.calls[_key(call["function"]["name"], arguments)] = _answer(answer)
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
@@ -176,11 +175,11 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
 
 def _answer(told: Mapping[str, Any]) -> Answer:
     kind, result = str(told.get("error_type") or ""), told.get("result")
-    keys = ("error_message", "message", "reason") if "error" in told else ()
     # An error without a text is one all the same.
-    text = next((str(told[key]) for key in keys if told.get(key)), "It failed." if keys else "")
+    keys = ("error_message", "message", "reason")
+    text = next((str(told[key]) for key in keys if told.get(key)), "It failed.")
     error = text if text.startswith(kind) else f"{kind}: {text}"
-    return Answer(error, result if isinstance(result, dict) else {})
+    return Answer(error if "error" in told else "", result if isinstance(result, dict) else {})
 
 
 def _words(text: str) -> str:

@@ -19,14 +19,7 @@ from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
-from parsimony_kernel.offline.conversation_reader import (
-    Answer,
-    Transcript,
-    Unclear,
-    call_key,
-    no_if,
-    read,
-)
+from parsimony_kernel.offline.conversation_reader import Answer, Transcript, Unclear, no_if, read
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Query, Table, read_table
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
@@ -74,8 +67,8 @@ class OfflineModel:
             yield chat.Delta(text=step.text)
         written = json.dumps(step.arguments, ensure_ascii=False)
         # Unique in a run, since the position grows; the same for the same request.
-        text = json.dumps([len(request.messages), 0, step.tool, step.arguments], sort_keys=True)
-        call_id = f"call_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
+        position = f"{len(request.messages)} {step.tool} {written}".encode("utf-8", "surrogatepass")
+        call_id = f"call_{hashlib.sha256(position).hexdigest()[:20]}"
         calls = [chat.ToolCall(call_id, chat.FunctionCall(step.tool, written))] if step.tool else []
         # About four characters a token.
         usage = chat.Usage(len(str(request.messages)) // 4, len(step.text + written) // 4)
@@ -93,8 +86,6 @@ class _Planner:
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.previous: Query | None = None
-        # What came nearest to reading the request.
-        self.reader: Reader | None = None
         # The sentences of the summary, in its order.
         self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
 
@@ -115,30 +106,27 @@ class _Planner:
 
     def ask(self, unclear: Unclear) -> Step:
         """Ask the person, where that is possible."""
+        question, choices = unclear.text, [*unclear.choices]
         if "ask_user" in self.tools:
-            return Step("", "ask_user", {"question": unclear.text, "choices": [*unclear.choices]})
-        return self.unable(
-            f"{unclear.text} Please say it in full: {spoken(unclear.choices, 'or')}."
-        )
+            return Step("", "ask_user", {"question": question, "choices": choices})
+        return self.unable(f"{question} Please say it in full: {spoken(choices, 'or')}.")
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
         gone = [name for name in sorted(self.turn.gone) if name in self.turn.request]
         why += "".join(f" `{name}` no longer exists: load it again." for name in gone)
-        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
+        again = [f"load {each}" for each in self.files if _named(each) in gone]
+        steps = [*(f"`{each}`" for each in [*again, *self._suggestions()][:2]), REAL_MODEL]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
-        """Two requests that would work, of the person's own columns, near to what was said."""
+        """Two requests that would work, of the person's own columns."""
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
-            said = self.reader.said if self.reader and self.reader.table == each else []
-            values = [c for c in (*said, *each.measures) if c.is_measure]
-            kinds = [c for c in (*said, *sorted(each.texts, key=lambda c: c.is_code))
-                     if c.kind == "text"]  # fmt: skip
-            if not (values and kinds):
+            if not (each.measures and each.texts):
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-            value, kind = (words.quoted(listed[0].name) for listed in (values, kinds))
+            value = words.quoted(each.measures[0].name)
+            kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
             return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
         return [f"load {each}" for each in self.files[:2]] or _NO_FILE
 
@@ -150,7 +138,11 @@ class _Planner:
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
-        for part in _clauses(tokenize(request)):
+        no_if(clause("why", request), "why")
+        tokens = tokenize(request)
+        deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
+        no_if(deeds and any(t.kind == "file" for t in tokens), "unused", *deeds[:1])
+        for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
         told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
@@ -162,7 +154,8 @@ class _Planner:
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            here, there = ("; ".join(e) for e in (self._suggestions(), words.examples()[9::4]))
+            listed = self._suggestions(), words.examples()[9::4]
+            here, there = (spoken(f"`{e.rstrip('?')}`" for e in each) for each in listed)
             self.notes.append(f"You can ask here, for example: {here}.")
             self.notes += [f"With tables of cars and of weather: {there}.", REAL_MODEL]
             return None
@@ -256,7 +249,7 @@ class _Planner:
     def _called(self, tool: str, arguments: dict[str, Any]) -> Answer:
         """What came of the call of a tool; raises ``Step`` until it was answered."""
         no_if(tool not in self.tools, "tool", tool)
-        answer = self.turn.calls.get(call_key(tool, arguments))
+        answer = self.turn.answer(tool, arguments)
         if answer is None:
             raise Step("", tool, arguments)
         return answer
@@ -298,35 +291,20 @@ class _Planner:
             reader = Reader(part, about, self.turn, self._looked, self._before)
             try:
                 found.append(reader.read())
-            except Unclear as why_not:
-                left.append((reader, self._leads(why_not, part, about, self.turn)))
+            except Unclear as unclear:
+                left.append((reader, unclear))
             if about in first and (found or left[-1][1].choices):
                 break
         if not found:
-            self.reader, unclear = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
-            self.subject = self.reader.table.name
-            raise unclear
+            reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
+            self.subject = reader.table.name
+            raise why_not
         # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
         names = {name: {c.name for c in known[name].columns} for name in fit}
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
-
-    def _leads(self, on: Unclear, part: Sequence[Token], about: Table, turn: Transcript) -> Unclear:
-        """The question ``on``, or the refusal that each of its answers ends in."""
-        end = on
-        for choice in on.choices:
-            replied = replace(turn, replies={**turn.replies, on.text: choice})
-            try:
-                Reader(part, about, replied, self._looked, self._before).read()
-            except Unclear as then:
-                if not (end := self._leads(then, part, about, replied)).choices:
-                    continue
-            except Step:
-                pass
-            return on
-        return end
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -354,9 +332,8 @@ class _Planner:
         no_if(is_none, "value_of", *(c.name for c in query.columns))
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
-        lines = [line for line in printed.splitlines() if line.strip()]
-        units = [cell.unit, *[""] * len(lines)]
-        told = " ".join(map(words.sentence, lines, units, [periods] * len(lines)))
+        lines = enumerate(filter(str.strip, printed.splitlines()))
+        told = " ".join(words.sentence(e, cell.unit * (at == 0), periods) for at, e in lines)
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{cell.purpose}: see the step below."
         self.made.append(replace(cell, told=told))

@@ -11,7 +11,6 @@ import re
 from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import groupby
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
@@ -23,7 +22,6 @@ from parsimony_kernel.offline.words import Token, canonical, clause, fold, singu
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
-_KINDS = {"date": "t", "year": "t", "boolean": "b"}
 _SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
 
@@ -41,6 +39,7 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
+        asked: the first question, which is put once nothing else stands against the request.
     """
 
     tokens: Sequence[Token]
@@ -54,6 +53,7 @@ class Reader:
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
+    asked: Unclear | None = None
     text: str = ""
 
     def read(self) -> Query:
@@ -67,6 +67,8 @@ class Reader:
         if query.goes_on or self._is_short():
             self._go_on()
         self._complete()
+        if self.asked:
+            raise self.asked
         return query
 
     # -- marks -------------------------------------------------------------------------------
@@ -88,8 +90,8 @@ class Reader:
         others = english.keywords() | {name.casefold() for name in self.turn.tables()}
         # "Max" may be somebody's name, save at the beginning.
         known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
-        unknown = [at for at, each in enumerate(known) if words[at] and not each & others]
-        unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
+        plain = [at for at, each in enumerate(known) if words[at] and not each & others]
+        unknown = [at for at in plain if not self._columns_of(fold(words[at]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
             return []
@@ -119,7 +121,8 @@ class Reader:
         """
         if letter == "C":
             kinds = {
-                "m" if c.is_measure else "b" if c.flags else _KINDS.get(c.kind, "k") for c in value
+                "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
+                for c in value
             }
             letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
@@ -140,51 +143,53 @@ class Reader:
         return self._plain(self.tokens[at]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
+        """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
         words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
         exact = [c for c in self.table.columns if _is_name(words, c)]
-        is_name = is_quoted or (text.isupper() and len(text) > 1)
-        is_key = low in english.keywords() and not is_name
+        is_key = low in english.keywords() and not is_quoted and not text[1:].isupper()
         is_named = any(fold(c.name) == words for c in exact)
-        is_own = text.casefold() == self.table.name.casefold()
         # Behind "temp_max of", "weather" is the table, whatever its columns are called.
         is_of = before[:1] == "C" and behind in ("of", "in", "from")
-        is_own = is_own and (is_of or not is_named or "rows" in self.raw)
-        if is_own or (self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted):
+        is_own = is_of or not is_named or "rows" in self.raw
+        if text.casefold() == self.table.name.casefold() and is_own:
             return self.mark("T", self.table.name, text)
+        if self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted:
+            return self.mark("T", self.table.name, text)
+        same = (text.casefold(), singular(text.casefold()))
+        values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
         is_counted = low == "count" and after in ("the", "of", "rows", "all")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         if exact and not (is_counted or is_total):
-            others = [c.name for c, v in self.values if v == text and is_named and c not in exact]
-            no_if(others, "value", text, *others[:1], f"the column {exact[0].name}")
+            other = [c for c, v in values if v == text and is_named and c not in exact]
+            self._is_clear(other, text, f"the column {exact[0].name}")
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
-        same = (text.casefold(), singular(text.casefold()))
-        values = [pair for pair in self.values if pair[1].casefold() in same]
         if is_key or len(text) < 3:
             values = [pair for pair in values if pair[1] == text]
-        owner = [c.name for c, _ in values[:1]]
+        owners = [c for c, _ in values]
         if is_key and behind[:1] != "C" and behind != "is":
-            no_if(values and text != low, "value", text, *owner, "a word")
-            values = []
+            self._is_clear(owners if text != low else [], text, "a word")
+            owners = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
-        is_both = values and measures and not english.aggregate(behind)
-        no_if(is_both, "value", text, *owner, f"the column {spoken(measures, 'or')}")
+        if measures and not english.aggregate(behind):
+            self._is_clear(owners, text, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
-        is_month = month and is_date and (low != "may" or behind in english.filler("months"))
-        no_if(is_month and values, "value", text, *owner, "a month")
-        if values and not measures:
-            return self.mark("V", values, text)
-        if is_month:
+        if month and is_date and (low != "may" or behind in english.filler("months")):
+            self._is_clear(owners, text, "a month")
             return self.mark("M", [(part_of(self.time(text), "month_name"), month)], text)
-        if partly:
-            return self.mark("C", partly, text)
-        return ""
+        if owners and not measures:
+            return self.mark("V", values, text)
+        return self.mark("C", partly, text) if partly else ""
+
+    def _is_clear(self, owners: Sequence[Column], text: str, other: str) -> None:
+        """Refuse a value of ``owners`` that may be something else."""
+        no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
     def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column], is_part: bool) -> bool:
         """Whether ``words`` are what the rows are called: the table, or what its ids number."""
@@ -230,33 +235,36 @@ class Reader:
         """Return the column of dates that is meant."""
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
-        said = [c for c in self.said if c in times]
-        return self.one_of(f"Which date do you mean for {why!r}?", said or times)
-
-    @property
-    def said(self) -> list[Column]:
-        """The columns that the request names."""
-        return [c for mark, named in self.marks.items() if mark[0] == "C" for c in named]
+        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
+        return self.one_of(f"Which date do you mean for {why!r}?", named or times)
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be; see ``choose``."""
         named = {c.name: c for c in columns}
-        several = [*named] * (len(named) > 1)
-        return named[self.turn.choose(question, several, holds=holds)] if several else columns[0]
+        return named[self.choose(question, [*named], holds=holds)]
+
+    def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
+        """Return the choice of the person; the first, while the question is open."""
+        try:
+            return self.turn.choose(question, choices, holds=holds) if choices[1:] else choices[0]
+        except Unclear as unclear:
+            if not unclear.choices:
+                raise
+            self.asked = self.asked or unclear
+            return choices[0]
 
     # -- patterns ----------------------------------------------------------------------------
 
     def _taken(self, pattern: re.Pattern[str], row: english.Row, text: str) -> str:
-        at = 0
-        while at <= len(text) and (found := pattern.search(text, at)) is not None:
+        def taken(found: re.Match[str]) -> str:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
-            if found[0].strip() and self._take({**row, **said}):
-                around = text[: found.start()].split(), text[found.end() :].split()
-                text = " ".join([*around[0], *row.get("says", "~").split(), *around[1]])
-                at = 0
-            else:
-                at = found.end() + 1
+            is_meant = found[0].strip() and self._take({**row, **said})
+            return str(row.get("says", "~")) if is_meant else found[0]
+
+        before = ""
+        while before != text:
+            before, text = text, " ".join(pattern.sub(taken, text).split())
         return text
 
     def _take(self, said: english.Row) -> bool:
@@ -308,11 +316,10 @@ class Reader:
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         left = [word for word in text.split() if word not in english.filler("silent")]
-        unknown = [w if w not in (*self.marks, "and", "or", "~") else "" for w in left]
-        for word in unknown:
-            no_if(word and word not in english.keywords(), "unknown", self.raw.get(word, word))
-        run = [[*words] for is_word, words in groupby(unknown, bool) if is_word][:1]
-        no_if(run, "unused", " ".join(self.raw.get(word, word) for words in run for word in words))
+        unused = [word for word in left if word not in (*self.marks, "and", "or", "~")]
+        for word in unused:
+            no_if(word not in english.keywords(), "unknown", self.raw.get(word, word))
+        no_if(unused, "unused", " ".join(self.raw.get(word, word) for word in unused))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
@@ -356,8 +363,8 @@ class Reader:
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
-            what, kinds = ("numbers", ("number", "year")) if parts == {"year"} else ("dates", ())
-            no_if(column.kind not in kinds, "kind", column.name, what)
+            no_if(parts != {"year"}, "kind", column.name, "dates")
+            no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
         op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
         return True
@@ -414,10 +421,10 @@ class Reader:
         self.bare = []
         said = {f.column.base for f in query.filters}
         query.filters += [f for f in before.filters if f.column.base not in said]
+        if query.groups and before.chart == "line":
+            before = replace(before, chart="auto")
         # What says what to compute takes only the rows of another kind of request.
         is_other = query.agg and before.do != "aggregate" and before.limit is None
-        if query.groups and not (query.chart or any(group.is_time for group in query.groups)):
-            before = replace(before, chart=before.chart.replace("line", "auto"))  # along the time
         for slot in () if is_other else _SLOTS - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
         # What groups come to is decided anew.
@@ -456,6 +463,8 @@ class Reader:
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
+            if query.chart:  # time runs from left to right
+                query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
     def _group(self, numbers: list[Column], others: list[Column]) -> None:
@@ -503,7 +512,6 @@ class Reader:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), kind.get("no", "parts"))
-        no_if(query.chart and len(query.groups) > 2, "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
@@ -527,7 +535,6 @@ class Reader:
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():
-            no_if(len(query.groups) > 2, "parts")
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
@@ -546,12 +553,11 @@ class Reader:
         is_total = english.aggregate(fold(column.name)[0]) == "sum"
         if is_total or ({*fold(column.name)} & english.filler("totals") and not column.made_of):
             return "sum"
+        kinds = ("mean", "total", "median", "lowest" if self.query.ascending else "highest")
+        options = [f"{kind} {column.name}" for kind in kinds]
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
-        kinds = {"mean": "mean", "total": "sum", "median": "median"}
-        if self.query.limit:
-            kinds |= {"lowest": "min"} if self.query.ascending else {"highest": "max"}
-        options = {f"{word} {column.name}": agg for word, agg in kinds.items()}
-        return options[self.turn.choose(f"Which {column.name} {of}", list(options))]
+        chosen = self.choose(f"Which {column.name} {of}", options)
+        return english.aggregate(chosen.partition(" ")[0])
 
     def _is_line(self) -> bool:
         """Whether numbers are drawn as they are, along the time."""
@@ -564,11 +570,9 @@ class Reader:
         """A rolling value needs one row for each time, and no day missing between."""
         query, time = self.query, self.query.groups[0]
         no_if(not query.columns or time.part not in ("", "day"), "rolling")
-        times = time.of(code("masked", query))
-        gaps = f" or ({times}.max() - {times}.min()).days >= len({times})" * bool(time.part)
-        look = f"int({times}.duplicated().any(){gaps})"
-        has_gaps = self.look(look, f"Look whether each {time.label} has one row") != 0
-        no_if(has_gaps, "gaps", time.label)
+        look = code("is_even", query, time)
+        is_even = self.look(look, f"Look whether each {time.label} has one row") is True
+        no_if(not is_even, "gaps", time.label)
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:

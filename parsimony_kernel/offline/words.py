@@ -36,10 +36,10 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     macros["agg"] = f"(?:{'|'.join(table()['words'].values())})"
     macros["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
     macros |= {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
-    texts = (
-        (re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in table()["row"].values()
-    )
-    return [(re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row) for text, row in texts]
+    listed = table()["row"].values()
+    texts = [re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"]) for row in listed]
+    patterns = [re.compile(rf"(?<![^ ])(?:{text})(?![^ ])") for text in texts]
+    return list(zip(patterns, listed, strict=True))
 
 
 @cache

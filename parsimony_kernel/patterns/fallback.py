@@ -6,7 +6,6 @@ fixed text.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from parsimony_kernel.core.redaction import scrub
@@ -18,19 +17,6 @@ Strategy = Callable[[str], Awaitable[str | None]]
 _UNFOUNDED = frozenset({"direct_generation", "static_fallback"})
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Answer to a task.
-
-    ``strategy`` is the one that answered, ``None`` if all failed. ``failures`` are the earlier
-    strategies, each with the reason it failed, in order.
-    """
-
-    text: str
-    strategy: str | None
-    failures: tuple[tuple[str, str], ...] = ()
-
-
 class FallbackChain:
     """Chain of ``primary_agent``, ``backup_agent``, ``direct_generation`` and ``static_fallback``.
 
@@ -39,8 +25,6 @@ class FallbackChain:
         backup_agent: the second strategy.
         direct_generation: the model alone, without live data.
         classify: returns the kind of a task, which selects the fixed text.
-        accept: whether a strategy's non-empty answer is valid.
-        on_fallback: called with the name of each strategy that is tried after another failed.
     """
 
     FALLBACK_RESPONSES: ClassVar[Mapping[str, str]] = {
@@ -59,12 +43,8 @@ class FallbackChain:
         backup_agent: Strategy | None = None,
         direct_generation: Strategy | None = None,
         classify: Callable[[str], str] = lambda _: "unknown",
-        accept: Callable[[str, str], bool] = lambda _strategy, _answer: True,
-        on_fallback: Callable[[str], None] | None = None,
     ) -> None:
         self._classify = classify
-        self._accept = accept
-        self._on_fallback = on_fallback
         strategies = {
             "primary_agent": primary_agent,
             "backup_agent": backup_agent,
@@ -74,34 +54,23 @@ class FallbackChain:
         self._strategies = {name: each for name, each in strategies.items() if each is not None}
 
     async def execute(self, task: str, requires_live_data: bool = False) -> str:
-        """Return the text of ``answer``."""
-        return (await self.answer(task, requires_live_data)).text
-
-    async def answer(self, task: str, requires_live_data: bool = False) -> Answer:
         """Return the first valid answer, or a text that says there is none and what to do.
 
-        With ``requires_live_data``, the strategies without live data are skipped.
+        An answer is valid if it has any text. With ``requires_live_data``, the strategies without
+        live data are skipped.
         """
-        failures: list[tuple[str, str]] = []
         for name, strategy in self._strategies.items():
             if requires_live_data and name in _UNFOUNDED:
-                failures.append((name, "it has no live data"))
                 continue
-            if failures and self._on_fallback is not None:
-                self._on_fallback(name)
             try:
                 text = await strategy(task)
             except Exception as exc:  # boundary: tool - the next strategy is the answer to it
-                failures.append((name, scrub(f"{type(exc).__name__}: {exc}")))
-            else:
-                if not isinstance(text, str) or not text.strip():
-                    failures.append((name, "its answer was empty"))
-                elif not self._accept(name, text):
-                    failures.append((name, "its answer was not valid"))
-                else:
-                    return Answer(text, name, tuple(failures))
-            _log.warning("%s failed: %s", *failures[-1])
-        return Answer(self.DEFAULT_RESPONSE, None, tuple(failures))
+                _log.warning("%s failed: %s", name, scrub(f"{type(exc).__name__}: {exc}"))
+                continue
+            if isinstance(text, str) and text.strip():
+                return text
+            _log.warning("%s failed: its answer was empty", name)
+        return self.DEFAULT_RESPONSE
 
     async def _static_fallback(self, task: str) -> str | None:
         return self.FALLBACK_RESPONSES.get(self._classify(task))

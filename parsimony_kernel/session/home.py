@@ -1,4 +1,4 @@
-"""State shared by all turns of a notebook: workspace, journal, artifacts, tools, executor."""
+"""What all turns of a notebook share: workspace, journal, artifacts, tools, executor."""
 
 import uuid
 from collections import ChainMap
@@ -11,7 +11,7 @@ from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.core.events import AgentEvent, RunStarted
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Granted
@@ -37,13 +37,13 @@ class Running(Protocol):
 
 
 class Home:
-    """The shared state of a notebook's turns. ``NotebookSession`` documents the arguments.
+    """The base of ``NotebookSession``, which documents the arguments: what its turns share.
 
     Attributes:
         running: The running turn, if any.
         news: Text shown first in the record of the next turn.
         granted: Approvals by run id, kept because a question may be answered much later.
-        answers: Answers given to the built-in model, by question, until a reset.
+        answers: Answers given to the built-in model, by question, which it reuses until a reset.
         owner: The name under which this session leases questions.
     """
 
@@ -57,15 +57,17 @@ class Home:
         connection_file: str,
     ) -> None:
         self.executor, self.folder, self.clock = executor, folder, clock
+        self.connection_file, path = connection_file, folder / notebook
         self.workspace = find_workspace(folder, environ)
-        name = notebook_identity.name_in(self.workspace, folder / notebook)
-        self.history = notebook_identity.history_name(name)
+        self.history = notebook_identity.history_name(
+            notebook_identity.name_in(self.workspace, path)
+        )
         self.notebook = notebook_identity.plain_name(self.history)
         # The notebook's model settings override the environment.
         self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
         self.keyring = Keyring.open(None, environ, clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
-        self.news = notebook_identity.adopt(self.journal, self.workspace, folder / notebook)
+        self.news = notebook_identity.adopt(self.journal, self.workspace, path)
         self.journal.abandon_running(self.history)
         place = place_of(self.workspace, environ)
         self.store = ArtifactStore(self.workspace, self.journal.witness, place)
@@ -74,7 +76,6 @@ class Home:
         self.publisher = Publisher(
             self.store, notebook_path=self.notebook, clock=clock, folder=folder
         )
-        self.connection_file = connection_file
         self.session_id = uuid.uuid4().hex
         self.owner = owner_of(self.session_id)
         # The same tool name may be another function elsewhere, so these breakers aren't shared.
@@ -95,9 +96,13 @@ class Home:
                 "stop it with the Stop button or %agent stop."
             )
 
-    def turns(self) -> tuple[TurnRow, ...]:
-        """Return this notebook's turns, oldest first."""
-        return self.journal.turns(self.history)
+    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
+        """Return the turns of this notebook, or of another in the workspace, oldest first."""
+        return self.journal.turns(notebook or self.history)
+
+    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
+        """Return a turn's events from the journal."""
+        return self.journal.events(turn_id)
 
     def runs_of(self, cell_key: str) -> frozenset[str]:
         """Return the run ids of a cell's turns."""
@@ -105,8 +110,7 @@ class Home:
 
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """Return a turn's first ``RunStarted``, if it is in the journal."""
-        events = self.journal.events(run_id)
-        return next((event for event in events if isinstance(event, RunStarted)), None)
+        return next((each for each in self.events(run_id) if isinstance(each, RunStarted)), None)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""

@@ -23,7 +23,7 @@ from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
-from parsimony_kernel.execution.inspection import attempt, is_exactly
+from parsimony_kernel.execution.inspection import is_exactly
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
 
@@ -36,7 +36,6 @@ _MAX_ENTRIES = 2_000
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 _SCALARS = (str, int, float, bool, type(None))
-_NAMED_COLUMNS = 500
 # Libraries listed for the model if installed; the first two with versions.
 _LIBRARIES = (
     "pandas", "altair", "pyarrow", "polars", "duckdb", "ibis-framework", "dask", "distributed",
@@ -116,16 +115,15 @@ def _variables(
     bound, ledger = executor.variables(), executor.origin_ledger
     words = frozenset(re.findall(r"\w+", request.casefold()))
 
-    def place(name: str) -> tuple[bool, bool, int, int]:
-        """Sort key: named in the request, has a named column, kind, newest first.
+    def place(name: str) -> tuple[bool, int, int]:
+        """Sort key: named in the request, kind, newest first.
 
         Scalars with names of one or two letters, as loops leave behind, come last in kind.
         """
         value, origin = bound[name], ledger.get(name)
         is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
-        has_named = bool(words) and not words.isdisjoint(_columns(value))
         kind, age = 4 if is_leftover else rank(value), 0 if origin is None else origin.cell_run
-        return name.casefold() not in words, not has_named, kind, -age
+        return name.casefold() not in words, kind, -age
 
     def told() -> tuple[list[dict[str, Any]], int]:
         variables = {name: bound[name] for name in sorted(bound, key=place)}
@@ -143,13 +141,6 @@ def _variables(
             return guard.call(told)
     except (DeadlineReached, KeyboardInterrupt):
         return [], len(bound)
-
-
-def _columns(value: Any) -> set[str]:
-    if rank(value) != 0:
-        return set()
-    labels = attempt(lambda: list(value.columns)[:_NAMED_COLUMNS], lambda _: [])
-    return {each.casefold() for each in labels if is_exactly(each, str)}
 
 
 def _add_rows(

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import cast
 from uuid import uuid4
 
+from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.gate.approval import on_record
@@ -127,7 +127,7 @@ async def refresh_watched(
     leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [])
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
     with permitting(permit):
-        clean = partial(watched, clean_executor)
+        clean = partial(watched, lambda: execution.RemoteExecutor())
         return await refresh_named(publisher, words, clean, accept=accept)
 
 

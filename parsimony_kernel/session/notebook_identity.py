@@ -1,15 +1,13 @@
 """Notebook identity: find a notebook's history in the journal after a rename, move or copy.
 
 A notebook with a new name is recognised by its cell ids, if the journal has turns of these cells
-under another name. A copy starts its own history. Rules: recognising changes nothing; an ambiguous
-history is not adopted.
+under another name. A copy starts its own history. Rule: an ambiguous history is not adopted.
 """
 
 import json
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
@@ -29,17 +27,6 @@ MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
 _REPEATED = re.compile(r"#\d+\Z")
-
-
-@dataclass(frozen=True)
-class Recognised:
-    """A recognition result: a sentence for people, and the history rename (old, new), if any.
-
-    Empty if the notebook has its own history, or none yet.
-    """
-
-    sentence: str = ""
-    moves: tuple[str, str] | None = None
 
 
 # -- names
@@ -116,36 +103,23 @@ def _code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
-    """Recognise the notebook at ``path`` and move its history to its new name.
-
-    Returns:
-        One sentence for people; empty if there is nothing to report.
-
-    Raises:
-        JournalError: The journal can't be read or written.
-    """
-    found = recognise(journal, workspace, path)
-    if found.moves is not None and not journal.move_notebook(*found.moves):
-        return ""  # another process moved it meanwhile
-    return found.sentence
-
-
-def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised:
-    """Determine from cell ids which history the notebook at ``path`` continues.
+    """Determine from cell ids which history the notebook at ``path`` continues, and rename it.
 
     - Known name: its own history, unless it has none of the recorded cells and exactly one other
       file of its folder, unknown to the journal, has them: then the history moves to that file.
     - New name, cells of one known notebook: moved if that notebook is gone, else a copy.
     - While a process with turns of the other notebook is alive, its history stays there.
 
+    Returns:
+        One sentence for people; empty if the notebook has its own history, or none yet.
+
     Raises:
-        JournalError: The journal can't be read.
+        JournalError: The journal can't be read or written.
     """
-    name = name_in(workspace, path)
-    if PurePosixPath(name).suffix != ".ipynb" or not (names := journal.notebook_names()):
-        return Recognised()
-    if not (cells := cells_of(path)):
-        return Recognised()
+    name, names = name_in(workspace, path), journal.notebook_names()
+    cells = cells_of(path) if names and PurePosixPath(name).suffix == ".ipynb" else frozenset()
+    if not cells:
+        return ""
     turns_of = cache(journal.turns)  # of every notebook only if the name is new
 
     def is_open(other: str) -> bool:
@@ -153,37 +127,34 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
 
     if name in names:
         turns = turns_of(name)
-        heirs = []
-        if not (_current(turns) & cells or is_open(name)):
-            files = islice(path.parent.glob("*.ipynb"), MAX_FILES)
-            beside = ((name_in(workspace, each), each) for each in files)
-            new = ((other, file) for other, file in beside if other not in names)
-            heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
-        if len(heirs) != 1:
-            return Recognised()
-        return Recognised(
+        if _current(turns) & cells or is_open(name):
+            return ""
+        files = islice(path.parent.glob("*.ipynb"), MAX_FILES)
+        beside = ((name_in(workspace, each), each) for each in files)
+        new = ((other, file) for other, file in beside if other not in names)
+        heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
+        if len(heirs) != 1 or not journal.move_notebook(name, heirs[0]):
+            return ""
+        return (
             f"The notebook that had this name before is {heirs[0]!r} now, and its turns went with "
-            "it: this one begins without them.",
-            (name, heirs[0]),
+            "it: this one begins without them."
         )
     known = (each for each in names if not _OF_A_LIFE.fullmatch(each))
     found = [other for other in known if _have_in_common(turns_of(other), cells)]
     if len(found) > 1:
-        return Recognised(
+        return (
             f"This notebook has cells of {', '.join(map(repr, sorted(found)))}, and it is not "
             "clear which of them it was: it begins without their turns."
         )
     for other in found:
-        if not is_open(other) and _has_left(workspace / other, path, turns_of(other)):
-            return Recognised(
-                f"This notebook was moved here from {other!r}, and its turns came along.",
-                (other, name),
+        if is_open(other) or not _has_left(workspace / other, path, turns_of(other)):
+            return (
+                f"This notebook is a copy of {other!r}: it begins its own history. "
+                f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
             )
-        return Recognised(
-            f"This notebook is a copy of {other!r}: it begins its own history. "
-            f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
-        )
-    return Recognised()
+        if journal.move_notebook(other, name):
+            return f"This notebook was moved here from {other!r}, and its turns came along."
+    return ""
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:

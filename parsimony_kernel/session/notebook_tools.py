@@ -6,19 +6,19 @@ a function, the turn is refused with the remedy.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from parsimony_kernel import execution
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
@@ -30,13 +30,13 @@ from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.toolbox.publish_tools import publish_tools
 from parsimony_kernel.toolbox.refresh_tool import refresh_tools
 from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
+from parsimony_kernel.toolbox.variables import inspection_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 
 
 @dataclass(eq=False)
-class NotebookTools(Mapping[str, Tool]):
-    """The tools of a notebook's turns. As a mapping, only the tools that the user added.
+class NotebookTools:
+    """The tools of a notebook's turns.
 
     Args:
         executor: Runs code and holds the user's functions.
@@ -53,15 +53,6 @@ class NotebookTools(Mapping[str, Tool]):
     must_be_free: Callable[[], None]
     # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Tool:
-        return self.added()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.added())
-
-    def __len__(self) -> int:
-        return len(self.added())
 
     def added(self) -> Tools:
         """Return the MCP servers' tools and the user's functions as defined now.
@@ -87,9 +78,9 @@ class NotebookTools(Mapping[str, Tool]):
         """
         self.must_be_free()
         made = _made(name, self.executor.variables().get(name), self.of_every_turn())
-        # A new tool replaces an older one with the same tool name.
-        others = {each: tool for each, tool in self._own.items() if tool != made.name}
-        self._own = {**others, name: made.name}
+        # Last of all, for the last of two tools of one name is meant.
+        self._own.pop(name, None)
+        self._own[name] = made.name
         return made
 
     def remove(self, name: str) -> None:
@@ -147,8 +138,7 @@ class NotebookTools(Mapping[str, Tool]):
             + publish_tools(
                 executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
-            + refresh_tools(publisher, emit, clean_executor)
-            + restart_tools(executor)
+            + refresh_tools(publisher, emit, lambda: execution.RemoteExecutor())
             + [plan]
             + termination_tools()
         )

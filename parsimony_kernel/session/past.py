@@ -23,50 +23,53 @@ _OUTCOMES = ("restored", "removed", "kept", "lost")
 
 
 @dataclass
-class _Side:
-    """One direction of a run, undo or redo: variable changes (newest last) and file states."""
+class _Entry:
+    """A run's changes of variables, newest last, and of files, and whether they are undone.
+
+    ``left``: files left as they were by the last undo or redo, for the next one but one.
+    """
 
     changes: list[Change] = field(default_factory=list)
     files: list[FileState] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.changes or self.files)
+    undone: bool = False
+    left: list[FileState] = field(default_factory=list)
 
 
 class Changes:
     """Undo and redo history of a notebook's newest turns in this process, by run id."""
 
     def __init__(self) -> None:
-        # (applied, undone) changes of each run, oldest run first.
-        self._by_run: dict[str, tuple[_Side, _Side]] = {}
+        # Oldest run first.
+        self._by_run: dict[str, _Entry] = {}
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Runs with changes that can be undone, oldest first."""
-        return tuple(run_id for run_id, (done, _) in self._by_run.items() if done)
+        return tuple(run_id for run_id, entry in self._by_run.items() if not entry.undone)
 
     @property
     def undone(self) -> tuple[str, ...]:
         """Runs with undone changes that can be redone, oldest first."""
-        return tuple(run_id for run_id, (_, undone) in self._by_run.items() if undone)
+        return tuple(run_id for run_id, entry in self._by_run.items() if entry.undone)
 
     def size(self, run_id: str) -> int:
         """Return the bytes held for a run."""
-        return sum(change.size for side in self._by_run[run_id] for change in side.changes)
+        return sum(change.size for change in self._by_run[run_id].changes)
 
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
         """Record a change and written files of a run; a run that was suspended has several.
 
         Drops the oldest runs beyond ``MOST_TURNS`` or ``MOST_BYTES``; the newest is always kept.
         """
-        side, _ = self._by_run.pop(run_id, (_Side(), _Side()))
-        if change is not None:
-            side.changes.append(change)
+        entry = self._by_run.pop(run_id, _Entry())
+        if entry.undone:
+            entry = _Entry()
+        entry.changes += [] if change is None else [change]
         # Per file: keep the first "before" state and the last "after" state.
         last = {each.path: each for each in files}
-        known = [replace(each, then=last.pop(each.path, each).then) for each in side.files]
-        side.files = [*known, *last.values()]
-        self._by_run[run_id] = side, _Side()
+        known = [replace(each, then=last.pop(each.path, each).then) for each in entry.files]
+        entry.files = [*known, *last.values()]
+        self._by_run[run_id] = entry
         self._make_room(run_id)
 
     def diff(self, run_id: str) -> Diff:
@@ -75,49 +78,54 @@ class Changes:
         Raises:
             KeyError: The run isn't in the history, or is undone.
         """
-        side, _ = self._by_run[run_id]
-        if not side:
-            raise KeyError(run_id)
-        return of_changes(side.changes, side.files)
+        entry = self._entry(run_id, undone=False)
+        return of_changes(entry.changes, entry.files)
 
     def undo(self, run_id: str, executor: BaseCodeExecutor, *, redo: bool = False) -> PutBack:
         """Undo a run, newest change first, or with ``redo`` re-apply it.
 
-        Names bound or changed since are kept. A change of which everything was kept can be tried
+        Names bound or changed since are kept, for good if anything else went back; a file that was
+        written to since is tried again after a redo. A run of which all was kept can be tried
         again, once later changes are undone.
 
         Raises:
             KeyError: Nothing of this run can be undone or redone.
         """
-        checkpoints, sides = executor.checkpoints(), self._by_run.get(run_id)
-        if checkpoints is None or sides is None or not sides[redo]:
+        checkpoints, entry = executor.checkpoints(), self._entry(run_id, undone=redo)
+        if checkpoints is None:
             raise KeyError(run_id)
-        source, target = sides[redo], sides[not redo]
-        files_back, files_left = turned(source.files)
+        files_back, files_left = turned(entry.files)
         left = tuple(each.path.name for each in files_left)
         of_files = PutBack(
             restored=tuple(each.path.name for each in files_back),
             kept=left,
             reasons=dict.fromkeys(left, "written to since, so left"),
         )
-        came = [(change, checkpoints.undo(change)) for change in reversed(source.changes)]
-        source.changes = [each for each, (back, _) in reversed(came) if back.kept and not back]
-        target.changes += [inverse for _, (_, inverse) in came if inverse is not None]
-        source.files = files_left
-        target.files += files_back
-        self._make_room(run_id)
-        return merged([*(back for _, (back, _) in came), of_files])
+        came = [checkpoints.undo(change) for change in reversed(entry.changes)]
+        done = [*(back for back, _ in came), of_files]
+        if any(done):
+            inverses = [inverse for _, inverse in came if inverse is not None]
+            self._by_run[run_id] = _Entry(
+                inverses, [*files_back, *entry.left], not redo, files_left
+            )
+            if not (inverses or files_back):
+                del self._by_run[run_id]
+            self._make_room(run_id)
+        return merged(done)
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Drop the redo history of these runs, which other runs have replaced."""
-        for run_id in self._by_run.keys() & set(run_ids):
-            done, _ = self._by_run[run_id]
-            self._by_run[run_id] = done, _Side()
-        self._make_room("")
+        for run_id in {*run_ids} & {*self.undone}:
+            del self._by_run[run_id]
+
+    def _entry(self, run_id: str, *, undone: bool) -> _Entry:
+        entry = self._by_run.get(run_id)
+        if entry is None or entry.undone is not undone:
+            raise KeyError(run_id)
+        return entry
 
     def _make_room(self, but: str) -> None:
-        """Drop empty runs, and the oldest beyond the limits, but never the run ``but``."""
-        self._by_run = {run: sides for run, sides in self._by_run.items() if any(sides)}
+        """Drop the oldest runs beyond the limits, but never the run ``but``."""
         while len(self._by_run) > MOST_TURNS or (
             len(self._by_run) > 1 and sum(map(self.size, self._by_run)) > MOST_BYTES
         ):
@@ -168,8 +176,6 @@ class Past:
     history: str
     must_be_free: Callable[[], None]
     changes: Changes = field(default_factory=Changes)
-    # By run: the earlier runs that it replaces once it completes.
-    _replaced: dict[str, set[str]] = field(default_factory=dict)
 
     def why(self, name: str) -> Explanation:
         """Explain where ``name`` comes from, or that it doesn't exist."""
@@ -222,21 +228,14 @@ class Past:
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
-    def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
-        """Undo ``run_ids``, earlier runs of the cell that run ``by`` now runs.
+    def replace(self, run_ids: Collection[str]) -> PutBack:
+        """Undo earlier runs of a cell, which another run of it replaces.
 
-        Variables bound or changed since are kept. The undo can be redone until ``by`` completes.
-        Runs that aren't in the history are skipped.
+        Variables bound or changed since are kept. Runs that aren't in the history are skipped. The
+        undo can be redone until ``changes.settle``, once the other run has completed.
         """
-        earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
-        if earlier:
-            self._replaced[by] = earlier
-        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in earlier]
+        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in run_ids]
         return merged([self._turned(run_id) for run_id in newest_first])
-
-    def settle(self, run_id: str) -> None:
-        """Make the replacement by a completed run final: its predecessors can't be redone."""
-        self.changes.settle(self._replaced.pop(run_id, ()))
 
     def ordinals(self) -> Mapping[str, int]:
         """Return turn numbers by run id."""
@@ -262,10 +261,8 @@ class Past:
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
             raise SessionError("No turn was taken back that could be done again.")
-        # Partly undone turns come after whole ones. Redo goes forward from the oldest turn.
-        halves = {*self.changes.runs} & {*self.changes.undone}
-        first = [number for number, run_id in known.items() if run_id not in halves] or known
-        chosen = ordinal if ordinal is not None else (max(first) if newest else min(first))
+        # Redo goes forward from the oldest turn.
+        chosen = ordinal if ordinal is not None else (max(known) if newest else min(known))
         if chosen not in known:
             raise SessionError(
                 f"Turn {chosen} cannot {what}: it changed no variable since this kernel started, "

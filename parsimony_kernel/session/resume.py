@@ -117,24 +117,18 @@ def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
 
     client = BlockingKernelClient(connection_file=turn.connection_file)
     try:
-        client.load_connection_file()
-    except (OSError, ValueError) as exc:
-        if is_alive(turn.pid, turn.running_since):
-            raise SessionError(
-                f"The notebook's kernel is alive, but its connection file {turn.connection_file!r} "
-                "is gone or damaged, so nothing was answered. Answer in the notebook, or end its "
-                "kernel and answer here."
-            ) from exc
-        return None
-    client.start_channels()
-    try:
         try:
+            client.load_connection_file()
+            client.start_channels()
             client.wait_for_ready(timeout=_ANSWERS_WITHIN_S)
-        except RuntimeError as exc:
-            if client.is_alive() or is_alive(turn.pid, turn.running_since):
+        except (OSError, ValueError, RuntimeError) as exc:
+            # Without a usable connection file there is no heartbeat to ask.
+            beats = isinstance(exc, RuntimeError) and client.is_alive()
+            if beats or is_alive(turn.pid, turn.running_since):
                 raise SessionError(
-                    "The notebook's kernel is alive but busy, so nothing was answered and the "
-                    "question still waits. Answer when its cell has finished."
+                    "The notebook's kernel is alive but busy or out of reach, so nothing was "
+                    "answered and the question still waits. Answer when its cell has finished, in "
+                    "the notebook, or end its kernel and answer here."
                 ) from exc
             return None
         # The answer is an ASCII string literal, so it can't be run as a magic or as code.

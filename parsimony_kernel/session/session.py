@@ -1,7 +1,7 @@
-"""The composition root of a notebook: its agent, its journal, its turns.
+"""A notebook's session: how its turns start, resume and stop.
 
-One session per notebook and process. It starts and resumes turns, chooses their models and keeps
-two turns from running at once. It doesn't depend on a front end.
+One session per notebook and process, the composition root of the notebook's agent. It chooses the
+models of turns and keeps two turns from running at once. It doesn't depend on a front end.
 """
 
 import os
@@ -16,7 +16,6 @@ from pathlib import Path
 from parsimony_kernel.agent.loop import first_request
 from parsimony_kernel.agent.resolve import names_in, resolve_models
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
-from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -38,11 +37,13 @@ from parsimony_kernel.session.turn_values import (
     sentence,
 )
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import PendingRow, TurnRow
+from parsimony_kernel.storage.journal import (
+    PendingRow,
+)
 from parsimony_kernel.storage.sent import SentRequest, sent_by
 
 
-class NotebookSession:
+class NotebookSession(Home):
     """The agent session of one notebook: runs, resumes, lists and stops its turns.
 
     Args:
@@ -69,12 +70,10 @@ class NotebookSession:
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
     ) -> None:
-        self.home = home = Home(executor, notebook, folder, environ, clock, connection_file)
-        self.executor, self.workspace, self.notebook = executor, home.workspace, home.notebook
-        self.tools, self.past, self._journal = home.tools, home.past, home.journal
+        super().__init__(executor, notebook, folder, environ, clock, connection_file)
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
-        self._cassettes = Cassettes(self.notebook, folder, home.environ)
+        self._cassettes = Cassettes(self.notebook, folder, self.environ)
 
     @property
     def model_name(self) -> str:
@@ -82,7 +81,7 @@ class NotebookSession:
         if not isinstance(self._model, str):
             return self._model.name
         with suppress(ValueError):  # said when a turn begins
-            return ", ".join(names_in(self._model, self.home.environ)) or self._model
+            return ", ".join(names_in(self._model, self.environ)) or self._model
         return self._model
 
     def set_model(self, model: str | ChatModel) -> None:
@@ -91,9 +90,9 @@ class NotebookSession:
         Raises:
             SessionError: The model can't be used, or a turn is running.
         """
-        self.home.must_be_free()
+        self.must_be_free()
         if not self._cassettes.only_replay:
-            require(model, self.home.environ)
+            require(model, self.environ)
         self._model = model
 
     @contextmanager
@@ -105,9 +104,9 @@ class NotebookSession:
         Raises:
             SessionError: A turn is running.
         """
-        self.home.must_be_free()
+        self.must_be_free()
         usual = self._model, self._cassettes
-        self._model, self._cassettes = model, Cassettes(self.notebook, self.home.folder, {})
+        self._model, self._cassettes = model, Cassettes(self.notebook, self.folder, {})
         try:
             yield
         finally:
@@ -115,7 +114,7 @@ class NotebookSession:
 
     def configure(self, variables: Mapping[str, str]) -> None:
         """Set model settings, keyed by environment variable; they override the environment."""
-        self.home.environ.maps[0] = dict(variables)
+        self.environ.maps[0] = dict(variables)
 
     async def turn(
         self,
@@ -139,7 +138,7 @@ class NotebookSession:
         Raises:
             SessionError: The turn can't begin; nothing has run.
         """
-        chosen, home = options or TurnOptions(), self.home
+        chosen = options or TurnOptions()
         if not request.strip():
             raise SessionError(
                 "The request is empty. Say what you want below %%agent, for example: "
@@ -155,11 +154,11 @@ class NotebookSession:
             effort=chosen.effort,
             chosen=chosen.cassette,
         )
-        home.must_be_free()
-        notice = first_notice(models, chosen.share, home.journal, home.history)
+        self.must_be_free()
+        notice = first_notice(models, chosen.share, self.journal, self.history)
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
-        turn = Turn(home, models, run_id, cell_key, chosen, stop=stop)
+        turn = Turn(self, models, run_id, cell_key, chosen, stop=stop)
         async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
             async for event in events:
                 yield event
@@ -172,11 +171,11 @@ class NotebookSession:
         Raises:
             SessionError: The turn couldn't begin, or another is running.
         """
-        chosen, home = options or TurnOptions(), self.home
-        home.must_be_free()
-        environ = with_effort(home.environ, chosen.effort)
+        chosen = options or TurnOptions()
+        self.must_be_free()
+        environ = with_effort(self.environ, chosen.effort)
         models = resolve_models(chosen.model or self._model, environ)
-        turn = Turn(home, models, uuid.uuid4().hex, cell_key, chosen)
+        turn = Turn(self, models, uuid.uuid4().hex, cell_key, chosen)
         return first_request(*turn.preview(request))
 
     async def resume(
@@ -202,15 +201,14 @@ class NotebookSession:
             SessionError: There is no such question, the answer is empty, or the suspension record
                 is expired, altered or answered already; nothing has run.
         """
-        home = self.home
-        home.must_be_free()
+        self.must_be_free()
         row = self._question(turn_id, nonce)
         record = row.record
         if not record.seal:
             raise SessionError(
                 "The question was never sealed, so it cannot be trusted. Run the cell again."
             )
-        begun = home.beginning_of(record.run_id)
+        begun = self.beginning_of(record.run_id)
         if begun is None or digest_of(begun) != record.begun:
             raise SessionError(
                 "What this turn may do was changed in the journal after it began; nothing was run. "
@@ -232,7 +230,7 @@ class NotebookSession:
                 goes_on=True,
             )
             options, cell_key = options_of(begun), row.turn.cell_key
-            turn = Turn(home, models, record.run_id, cell_key, options, asked=row, stop=stop)
+            turn = Turn(self, models, record.run_id, cell_key, options, asked=row, stop=stop)
             goes_on = partial(turn.go_on, answer, choice, begun)
             async with aclosing(turn.run(goes_on)) as events:
                 async for event in events:
@@ -243,11 +241,11 @@ class NotebookSession:
     @property
     def has_answers(self) -> bool:
         """Whether answers are stored that the built-in model reuses instead of asking again."""
-        return bool(self.home.answers)
+        return bool(self.answers)
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""
-        now, rows = self.home.clock.now(), self._journal.pending(self.home.history)
+        now, rows = self.clock.now(), self.journal.pending(self.history)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
     def _question(self, turn_id: str | None, nonce: str | None) -> PendingRow:
@@ -256,7 +254,7 @@ class NotebookSession:
         Raises:
             SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
-        rows = self._journal.pending(self.home.history) if turn_id else self.pending()
+        rows = self.journal.pending(self.history) if turn_id else self.pending()
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
@@ -272,21 +270,9 @@ class NotebookSession:
             )
         return row
 
-    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
-        """Return the turns of this notebook, or of another in the workspace, oldest first."""
-        return self._journal.turns(notebook or self.home.history)
-
-    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
-        """Return a turn's events from the journal."""
-        return self._journal.events(turn_id)
-
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         """Return the requests that a turn sent to its models; none if it was replayed."""
-        return sent_by(self._journal.database, turn_id)
-
-    def artifacts(self) -> tuple[LogEntry, ...]:
-        """Return the newest snapshot of each published artifact, oldest first."""
-        return self.home.artifacts()
+        return sent_by(self.journal.database, turn_id)
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """Verify the journal and all artifacts.
@@ -295,7 +281,7 @@ class NotebookSession:
             The first altered journal entry (number, reason) or ``None``, and the artifacts'
             verification.
         """
-        return self._journal.verify(), verify(self.home.store, self._journal.witnessed())
+        return self.journal.verify(), verify(self.store, self.journal.witnessed())
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         """Rebuild a published artifact in a clean kernel; see ``artifacts.refresh``.
@@ -308,8 +294,8 @@ class NotebookSession:
         Raises:
             SessionError: There is no such artifact, it can't be rebuilt, or a turn is running.
         """
-        self.home.must_be_free()
-        effects, publisher = JournalEffects(self._journal.database, "refresh"), self.home.publisher
+        self.must_be_free()
+        effects, publisher = JournalEffects(self.journal.database, "refresh"), self.publisher
         try:
             return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
         except NOT_REFRESHED as exc:
@@ -321,8 +307,8 @@ class NotebookSession:
         Raises:
             SessionError: There is no such turn, it is hidden already, or a turn is running.
         """
-        self.home.must_be_free()
-        if not self._journal.forget(self.home.history, (turn_id,)):
+        self.must_be_free()
+        if not self.journal.forget(self.history, (turn_id,)):
             raise SessionError("That turn is forgotten already, or runs. See %agent history.")
 
     def reset(self) -> int:
@@ -334,17 +320,17 @@ class NotebookSession:
         Raises:
             SessionError: A turn is running.
         """
-        self.home.must_be_free()
+        self.must_be_free()
         runs = [row.run_id for row in self.turns()]
-        forgotten = self._journal.forget(self.home.history, runs)
+        forgotten = self.journal.forget(self.history, runs)
         self.tools.close()
-        self.home.answers.clear()
+        self.answers.clear()
         self._model = self._first_model
         return len(forgotten)
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread; return ``False`` if none is running."""
-        running = self.home.running
+        running = self.running
         if running is None:
             return False
         running.cancellation.set(reason)
@@ -355,7 +341,7 @@ class NotebookSession:
     def close(self) -> None:
         """Close the journal and stop the MCP servers."""
         self.tools.close()
-        self._journal.close()
+        self.journal.close()
 
 
 def _age_s(record: SuspensionRecord, now: datetime) -> float:

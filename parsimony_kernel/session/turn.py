@@ -20,7 +20,7 @@ from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
-from parsimony_kernel.agent.run_evidence import said
+from parsimony_kernel.agent.run_evidence import persons_words
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
@@ -97,7 +97,7 @@ class Turn(RunHooks):
     """A turn and the hooks of its run.
 
     Args:
-        home: State shared by all turns of the notebook.
+        home: What all turns of the notebook share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
         asked: The pending question to resume from, if any.
@@ -172,7 +172,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
-            back = home.past.replace(home.runs_of(self._cell_key), by=self.run_id)
+            back = home.past.replace(home.runs_of(self._cell_key))
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
@@ -367,7 +367,8 @@ class Turn(RunHooks):
                         if waits_on:
                             home.wait_on(waits_on.record)
                         if isinstance(event, ev.RunCompleted):
-                            home.past.settle(self.run_id)
+                            others = home.runs_of(self._cell_key) - {self.run_id}
+                            home.past.changes.settle(others)
                         trace(event)
                         yield event
             except CassetteMiss:
@@ -407,7 +408,7 @@ class Turn(RunHooks):
         executor, granted = self._home.executor, self._granted
         workspace = self._home.workspace.resolve()
         # A host whose full URL the person has written counts as approved.
-        addresses = _ADDRESS.findall(said(state.messages))
+        addresses = _ADDRESS.findall(persons_words(state.messages))
         granted.targets.update((ReachKind.network, host) for host in addresses)
         mode = self._options.approve
         if mode is Approval.guarded and not executor.is_watched:

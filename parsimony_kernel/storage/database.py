@@ -217,11 +217,13 @@ def _create_file(path: Path, schema: str) -> None:
                 db.close()
             if mode != "wal":
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            with durable.alone_in(path.parent):
+            with durable.alone_in(path.parent) as is_alone:
+                if path.exists():
+                    return
                 # The log of a moved or deleted journal would be replayed into this one.
-                if not path.exists():
-                    _move_together(path, _LOGS, f"{path.stem}.without-its-log")
-                durable.create(path, durable.read(draft))
+                _move_together(path, _LOGS, f"{path.stem}.without-its-log")
+                place = durable.replace if is_alone else durable.create
+                place(path, durable.read(draft))
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")
         raise JournalError(
@@ -254,10 +256,7 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
         for name in names
         if not any(path.with_name(name + each).exists() for each in ("", *_LOGS))
     )
-    return [
-        durable.move_aside(path.with_name(path.name + each), path.with_name(free + each))
-        for each in found
-    ]
+    return [durable.rename(path.with_name(path.name + each), free + each) for each in found]
 
 
 def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:

@@ -9,7 +9,6 @@ import errno
 import os
 import secrets
 import stat
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,9 +33,6 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 # Paths synced by this process: folders up to the root, each with its inode, and files, each with
 # the stat fields that would differ after a change.
 _anchored: dict[Path, tuple[int, ...]] = {}
-
-# Folders that the current thread has locked.
-_held = threading.local()
 
 TROUBLE = tomllib.loads(Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8"))
 
@@ -138,23 +134,17 @@ def _alone(handle: int) -> Iterator[bool]:
 def alone_in(folder: Path) -> Iterator[bool]:
     """Hold an advisory lock on ``folder``; yield whether the system supports it.
 
-    The lock is reentrant within a thread.
+    Not reentrant: where there are no hard links, ``create`` takes it too.
     """
     if os.name == "nt":  # Windows can't open a folder
         yield False
-        return
-    key, held = os.path.realpath(folder), vars(_held).setdefault("folders", set())
-    if key in held:
-        yield True
         return
     with _explained(folder, "lock the folder"):
         handle = os.open(folder, os.O_RDONLY)
     try:
         with _alone(handle) as is_alone:
-            held.update([key] if is_alone else ())
             yield is_alone
     finally:
-        held.discard(key)
         os.close(handle)
 
 
@@ -203,11 +193,7 @@ def _make_like(handle: int, like: os.stat_result) -> None:
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o777  # drop setuid and setgid: the owner is another now
-        try:
-            os.fchown(handle, -1, like.st_gid)
-        except OSError:
-            mode &= 0o707
+        mode &= 0o707  # the group may be another one now
     os.fchmod(handle, mode)
 
 
@@ -436,20 +422,12 @@ def remove(path: Path) -> None:
         _sync_names(path.parent)
 
 
-def move_aside(path: Path, to: Path) -> Path:
-    """Move a file to ``to``, or to a numbered name beside it if ``to`` exists.
-
-    Returns the new path.
-    """
-    make_folder(to.parent)
-    number, place = 1, to
+def rename(path: Path, name: str) -> Path:
+    """Give a file another ``name`` in its folder; return the new path. Nothing has that name."""
     with _explained(path, "move"):
-        while os.path.lexists(place):
-            number += 1
-            place = to.with_name(f"{to.name}.{number}")
-        path.rename(place)
-        _sync_names(*{place.parent, path.parent})
-    return place
+        new = path.rename(path.with_name(name))
+        _sync_names(path.parent)
+    return new
 
 
 def _is_temporary(name: str) -> bool:

@@ -12,20 +12,12 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.errors import SessionError
@@ -48,49 +40,30 @@ class KeyringError(SessionError):
 
 @dataclass(frozen=True)
 class Key:
-    """A signing key. ``repr`` shows only its id."""
+    """A signing key, as stored in the file. ``repr`` doesn't show its secret.
 
-    key_id: str
-    secret: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class KeyInfo:
-    """The public facts of a key: its id, state and dates.
-
-    A key from the environment signs instead of the current one and has no dates. ``retired_at`` is
-    when a key stopped signing.
+    The last one signs, unless it is ``retired``. A key from the environment signs instead and has
+    no dates.
     """
 
-    key_id: str
-    state: KeyState
-    created_at: datetime | None = None
-    retired_at: datetime | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
+    key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    secret: Annotated[str, Field(min_length=1)] = field(repr=False)
+    since: AwareDatetime | None = field(default=None, compare=False)
+    retired: AwareDatetime | None = field(default=None, compare=False)
 
-class _Entry(BaseModel):
-    """A key as stored in the file. The last one signs, unless it is ``retired``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    key_id: str = Field(pattern=r"^[0-9a-f]{16}$")
-    secret: str = Field(repr=False)
-    since: AwareDatetime
-    retired: AwareDatetime | None = None
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if not self.secret or _id_of(self.secret) != self.key_id:
-            raise ValueError("the key is not the one of its id")
-        return self
-
-    def state(self, now: datetime) -> KeyState:
+    def state(self, now: datetime | None = None) -> KeyState:
+        """Return what the key is good for, by default now; in ``grace`` it only verifies."""
+        if self.key_id == ENVIRONMENT_KEY_ID:
+            return "environment"
         if self.retired is None:
             return "current"
-        return "grace" if now - self.retired <= timedelta(seconds=GRACE_S) else "expired"
+        age = (now or SYSTEM_CLOCK.now()) - self.retired
+        return "grace" if age <= timedelta(seconds=GRACE_S) else "expired"
 
 
-_ENTRIES = TypeAdapter(list[_Entry])
+_KEYS = TypeAdapter(list[Key])
 
 
 class Keyring:
@@ -141,7 +114,7 @@ class Keyring:
                 durable.settle(self._path)
             else:
                 entries = self._add(self._clock.now(), only_if_needed=True)
-        return Key(entries[-1].key_id, entries[-1].secret)
+        return entries[-1]
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
         """Return the key of this id while its questions can still be answered.
@@ -168,7 +141,7 @@ class Keyring:
         why = "is not on this machine, or was revoked: answer where it was asked, or"
         if entry is not None:
             if entry.state(now or self._clock.now()) != "expired":
-                return Key(key_id, entry.secret)
+                return entry
             days = f"{GRACE_S / 86_400:g} days"
             why = f"was replaced on {entry.retired:%Y-%m-%d} and was good for {days} more:"
         return f"The key {_shown(key_id)} that signed this question {why} run the cell again."
@@ -188,7 +161,7 @@ class Keyring:
         entry = self._entry(key_id)
         if entry is None:
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
-        return Key(key_id, entry.secret)
+        return entry
 
     def rotate(self, now: datetime | None = None) -> Key:
         """Create a new current key; ``get`` still returns the old one for ``GRACE_S`` seconds.
@@ -199,8 +172,7 @@ class Keyring:
             raise _changed_elsewhere("rotated")
         with _explained():
             durable.sweep_temporary(self._folder, clock=self._clock)
-            new = self._add(now or self._clock.now())[-1]
-        return Key(new.key_id, new.secret)
+            return self._add(now or self._clock.now())[-1]
 
     def revoke(self, key_id: str) -> None:
         """Delete a key now; its questions can no longer be answered.
@@ -219,48 +191,40 @@ class Keyring:
             self._change(lambda entries: [each for each in entries if each.key_id != key_id])
             durable.sweep_temporary(self._folder, clock=self._clock)
 
-    def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
+    def keys(self) -> tuple[Key, ...]:
         """Return all keys, newest first; a key from the environment comes before them."""
         with _explained():
-            told = [
-                KeyInfo(each.key_id, each.state(now or self._clock.now()), each.since, each.retired)
-                for each in self._read()
-            ]
-        if self._from_environment is not None:
-            told.append(KeyInfo(ENVIRONMENT_KEY_ID, "environment"))
-        return tuple(reversed(told))
+            stored = self._read()
+        given = () if self._from_environment is None else (self._from_environment,)
+        return (*given, *reversed(stored))
 
-    def _entry(self, key_id: str) -> _Entry | None:
+    def _entry(self, key_id: str) -> Key | None:
         with _explained():
             return next((each for each in self._read() if each.key_id == key_id), None)
 
-    def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[_Entry]:
+    def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[Key]:
         """Add a new key, unless another process was first and it isn't needed; return all keys."""
         secret = secrets.token_hex(_SECRET_BYTES)
-        new = _Entry(key_id=_id_of(secret), secret=secret, since=now)
+        new = Key(_id_of(secret), secret, now)
 
-        def added(entries: list[_Entry]) -> list[_Entry]:
+        def added(entries: list[Key]) -> list[Key]:
             if only_if_needed and _sign(entries):
                 return entries
-            retired = (
-                each if each.retired else each.model_copy(update={"retired": now})
-                for each in entries
-            )
-            return [*retired, new]
+            return [*(replace(each, retired=each.retired or now) for each in entries), new]
 
         return self._change(added)
 
-    def _change(self, change: Callable[[list[_Entry]], list[_Entry]]) -> list[_Entry]:
+    def _change(self, change: Callable[[list[Key]], list[Key]]) -> list[Key]:
         """Apply ``change`` to the stored keys under a lock; return the new keys."""
         self._read()  # raises first if the file isn't ours: don't wait for it or overwrite it
         durable.make_folder(self._folder, mode=0o700)
         durable.create(self._path, b"[]", mode=0o600)
         written = durable.rewrite(
-            self._path, lambda data: _ENTRIES.dump_json(change(self._parsed(data)))
+            self._path, lambda data: _KEYS.dump_json(change(self._parsed(data)))
         )
         return self._parsed(written)
 
-    def _read(self) -> list[_Entry]:
+    def _read(self) -> list[Key]:
         """Return the stored keys, oldest first; none without a file."""
         try:
             found = self._path.lstat()
@@ -272,9 +236,9 @@ class Keyring:
             raise self._damaged()
         return self._parsed(durable.read(self._path))
 
-    def _parsed(self, data: bytes) -> list[_Entry]:
+    def _parsed(self, data: bytes) -> list[Key]:
         try:
-            return _ENTRIES.validate_json(data)
+            return _KEYS.validate_json(data)
         except ValidationError:
             raise self._damaged() from None  # the error may quote a secret
 
@@ -308,7 +272,7 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
         raise KeyringError(f"{before}{str(exc).rstrip('.')}{after}") from exc
 
 
-def _sign(entries: Sequence[_Entry]) -> bool:
+def _sign(entries: Sequence[Key]) -> bool:
     """Return whether there is a current key: the last one, not retired."""
     return bool(entries) and entries[-1].retired is None
 

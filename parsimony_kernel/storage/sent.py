@@ -47,14 +47,8 @@ class SentLog:
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
         """Record a request before it is sent; ``JournalError`` if it can't be recorded."""
-        try:
-            texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
-            rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
-            json.dumps(rest)
-        except (TypeError, ValueError, RecursionError) as exc:
-            raise JournalError(
-                f"A request cannot be put on record ({exc}): report it with this sentence."
-            ) from exc
+        texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
+        rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
         with self.database.transaction() as db:
             newest = db.execute(
                 "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self.run_id,)
@@ -62,9 +56,10 @@ class SentLog:
             # If the journal was replaced meanwhile, there is no previous request to refer to.
             before = self._written if newest == self._newest else {}
             told = {name: _news(before.get(name, []), texts_of) for name, texts_of in texts.items()}
+            body = json.dumps(rest | told, default=repr)
             db.execute(
                 "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
-                (self.run_id, newest + 1, at, storable(model), json.dumps({**rest, **told})),
+                (self.run_id, newest + 1, at, storable(model), body),
             )
         self._newest, self._written = newest + 1, texts
 
@@ -99,10 +94,11 @@ def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]
 
 
 def _text(value: Any) -> bytes:
+    """Return ``value`` as JSON, with the ``repr`` of what JSON can't represent."""
     try:
-        return to_json(value)
+        return to_json(value, fallback=repr)
     except ValueError:  # a lone surrogate, which UTF-8 can't encode
-        return json.dumps(value).encode()
+        return json.dumps(value, default=repr).encode()
 
 
 def _news(before: list[bytes], texts: list[bytes]) -> list[Any]:

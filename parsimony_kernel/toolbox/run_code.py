@@ -1,6 +1,7 @@
-"""Tools that run code: ``run_code``, and ``dry_execute_code``, which leaves no trace."""
+"""The tool that runs code."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST
@@ -21,7 +22,7 @@ def code_tools(
     scope: Callable[[], RunScope | None] = lambda: None,
     seen: set[tuple[str, str]] | None = None,
 ) -> Tools:
-    """Build ``run_code`` and ``dry_execute_code``.
+    """Build ``run_code``.
 
     Args:
         executor: runs the code.
@@ -29,17 +30,6 @@ def code_tools(
         scope: returns the scope that ``run_code`` stamps on its bindings.
         seen: kinds and live names that the run has read; the code's reads are added.
     """
-
-    async def execute(code: str, **how: Any) -> ToolResult:
-        if not code.strip():
-            raise ValueError("code is empty: give the statements to run")
-        output = await executor.execute(
-            code, timeout_seconds=timeout_s, seen_live_names=seen, **how
-        )
-        error = output.error
-        if error is None:
-            return ToolResult.from_data(output)
-        return ToolResult.from_failure(_failure(error, output, timeout_s))
 
     @tool(
         description=(
@@ -54,24 +44,22 @@ def code_tools(
         timeout_s=timeout_s + _MARGIN_S,
     )
     async def run_code(code: str, purpose: str | None = None) -> ToolResult:
-        on_behalf_of = scope()
-        if on_behalf_of is None:
-            return await execute(code)
-        with run_scope(on_behalf_of):
-            return await execute(code, producer_notebook_path=on_behalf_of.notebook_path)
+        if not code.strip():
+            raise ValueError("code is empty: give the statements to run")
+        of = scope()
+        with nullcontext() if of is None else run_scope(of):
+            output = await executor.execute(
+                code,
+                timeout_seconds=timeout_s,
+                producer_notebook_path=None if of is None else of.notebook_path,
+                seen_live_names=seen,
+            )
+        error = output.error
+        if error is None:
+            return ToolResult.from_data(output)
+        return ToolResult.from_failure(_failure(error, output, timeout_s))
 
-    @tool(
-        description=(
-            "Try Python that leaves nothing behind: what it binds or changes is undone, and it "
-            "stops before it writes a file."
-        ),
-        tool_type="code",
-        timeout_s=timeout_s + _MARGIN_S,
-    )
-    async def dry_execute_code(code: str, purpose: str | None = None) -> ToolResult:
-        return await execute(code, dry_run=True)
-
-    return Tools([run_code, dry_execute_code])
+    return Tools([run_code])
 
 
 def _failure(error: ExceptionObject, output: KernelOutput, timeout_s: float) -> Failure:

@@ -1,4 +1,4 @@
-"""Tools for the notebook's variables: inspect one, and clear all of them."""
+"""The tool that inspects a variable."""
 
 import keyword
 from collections.abc import Iterable
@@ -50,29 +50,6 @@ def _origin(ledger: OriginLedger, name: str) -> dict[str, Any]:
         "made_from": [ref.name for ref in origin.inputs],
         "sources": list(origin.sources),
     }
-
-
-def restart_tools(executor: BaseCodeExecutor) -> Tools:
-    """Build ``restart_kernel`` on ``executor``."""
-
-    @tool(
-        description=(
-            "Forget every variable, the person's too, who is asked first. Only where the state "
-            "cannot be trusted any more."
-        ),
-        effect="write",
-        asks=True,
-    )
-    async def restart_kernel(reason: str) -> str:
-        if not reason.strip():
-            raise ValueError("restart_kernel needs a non-empty reason: the person reads it")
-        gone = sorted(executor.variables())
-        await executor.clear_namespace()
-        more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
-        names = ", ".join(gone[:_SHOWN]) or "none"
-        return f"The namespace is empty; gone are: {names}{more}."
-
-    return Tools([restart_kernel])
 
 
 def no_such_variable(name: str, variables: Iterable[str]) -> str:

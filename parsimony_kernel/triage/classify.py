@@ -1,7 +1,7 @@
 """Failure classification by rules, without a model.
 
-The sources, in order: the gate's own type, the error table's row for the final error, and the
-evidence of the run's records. A wrong label causes a wrong hint, so any doubt is ``UNKNOWN``.
+The sources, in order: the gate's own type, and the error table's row for the final error. A wrong
+label causes a wrong hint, so any doubt is ``UNKNOWN``.
 """
 
 import json
@@ -60,7 +60,7 @@ class RulesClassifier:
         known = run or TriageContext()
         steps = list(trajectory)
         if not steps:
-            return proved(steps, known) or FailureType.UNKNOWN
+            return FailureType.UNKNOWN
         last = steps[-1]
         if (kind := _known_to_the_gate(last)) is not None:
             return kind
@@ -76,7 +76,7 @@ class RulesClassifier:
             return FailureType.WRONG_TOOL_CALLED
         if any(breaks(each, steps) for each in (*self.constraints, *known.constraints)):
             return FailureType.CONSTRAINT_IGNORED
-        return proved(steps, known) or told
+        return told
 
     def _is_loop(self, steps: Sequence[Step]) -> bool:
         recent = [_occurrence(step) for step in steps[-self.loop_window :]]
@@ -118,42 +118,6 @@ def _occurrence(step: Step) -> str:
     """Serialise a call with its outcome, so that polling with changing answers is no loop."""
     parts = (step.tool_called, step.tool_input, step.tool_output, step.error)
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
-
-
-def proved(steps: Sequence[Step], run: TriageContext) -> FailureType | None:
-    """Return the type that the run's records prove, the most basic first, or ``None``."""
-    if run.prompt_tokens and run.context_window and run.prompt_tokens > run.context_window:
-        return FailureType.CONTEXT_OVERFLOW
-    if changed_an_identifier(steps, run):
-        return FailureType.GOAL_DRIFT
-    if run.summary and run.open_subgoals:
-        return FailureType.PLAN_INCOMPLETE
-    if run.summary and run.unobserved is not None and run.unobserved(run.summary):
-        return FailureType.HALLUCINATED_STATE
-    return None
-
-
-def changed_an_identifier(steps: Sequence[Step], run: TriageContext) -> bool:
-    """Whether the agent worked on another identifier than the task contract's.
-
-    True if an argument of that name never had the contract's value, or if a finished run has the
-    value in no call, no model text and not in its summary.
-    """
-    given = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
-    seen = "\n".join(_text(step.tool_input) + _text(step.llm_output) for step in steps)
-    for name, wanted in run.identifiers.items():
-        values = [str(each[name]) for each in given if name in each]
-        if values and wanted not in values:
-            return True
-        if run.summary and wanted not in seen and wanted not in run.summary:
-            return True
-    return False
-
-
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def from_messages(messages: Iterable[Any]) -> list[Step]:

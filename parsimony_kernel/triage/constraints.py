@@ -71,3 +71,19 @@ def _said(step: Step) -> str:
     """Render a step's tool, arguments and assertions; negated sentences are no assertions."""
     asserted = (each for each in sentences(step.llm_output or "") if not NEGATED.search(each))
     return "\n".join((step.tool_called or "", given(step.tool_input), *asserted))
+
+
+def changed_an_identifier(steps: Sequence[Step], summary: str, goal: Mapping[str, str]) -> bool:
+    """Whether the run worked on another identifier than those of ``goal``.
+
+    True if an argument of that name never had the value, or if the value is in no call, in no text
+    of the model and not in its summary.
+    """
+    calls = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
+    said = [text for step in steps for text in (given(step.tool_input), step.llm_output or "")]
+    text = "\n".join((summary, *said))
+    for name, wanted in goal.items():
+        values = [str(each[name]) for each in calls if name in each]
+        if (values and wanted not in values) or wanted not in text:
+            return True
+    return False

@@ -6,8 +6,7 @@ verbatim, the answer is ``UNKNOWN``. Nothing else in the model's answer is used.
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -32,14 +31,6 @@ _SYSTEM = (
 )
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """A failure type and the quoted passage that supports it."""
-
-    type: FailureType = FailureType.UNKNOWN
-    quote: str = ""
-
-
 class LLMClassifier:
     """Classifier that asks a model once per failure; without a valid quote it is ``UNKNOWN``.
 
@@ -48,7 +39,6 @@ class LLMClassifier:
         cancellation: stops the request when set.
         clock: the clock of the request.
         timeout_s: deadline of the request in seconds.
-        heard: receives the model's answers, e.g. to count their cost.
     """
 
     def __init__(
@@ -58,13 +48,11 @@ class LLMClassifier:
         cancellation: CancellationRequest | None = None,
         clock: Clock = SYSTEM_CLOCK,
         timeout_s: float = 30.0,
-        heard: Callable[[Completion], None] = lambda answer: None,
     ) -> None:
         self._model = model
         self._cancellation = cancellation or CancellationRequest()
         self._clock = clock
         self._timeout_s = timeout_s
-        self._heard = heard
 
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
@@ -74,10 +62,6 @@ class LLMClassifier:
         Raises:
             Cancelled: the run was stopped.
         """
-        return (await self.opinion(trajectory, task)).type
-
-    async def opinion(self, trajectory: Sequence[Step], task: str = "") -> Opinion:
-        """Classify the failure, and return the supporting passage as well."""
         fields = [_shown(step) for step in trajectory[-MAX_STEPS:]]
         record = "\n\n".join(
             "\n".join(f"{name}: {text}" for name, text in step.items()) for step in fields
@@ -87,11 +71,9 @@ class LLMClassifier:
         request = ModelRequest(messages, timeout_s=self._timeout_s)
         heard = call_llm(self._model, request, cancellation=self._cancellation, clock=self._clock)
         answers = [item async for item in heard if isinstance(item, Completion)]
-        for answer in answers:
-            self._heard(answer)
-        said = [answer.message.content for answer in answers]
         passages = [text for step in fields for text in step.values()]
-        return _verified(said[0] or "", passages) if said else Opinion()
+        said = answers[0].message.content if answers else None
+        return _verified(said or "", passages)
 
 
 def _shown(step: Step) -> dict[str, str]:
@@ -121,15 +103,15 @@ def _data(text: str) -> str:
 _FENCE = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
 
 
-def _verified(answer: str, passages: Sequence[str]) -> Opinion:
+def _verified(answer: str, passages: Sequence[str]) -> FailureType:
+    """Return the type that ``answer`` names, if one of the passages contains its quote."""
     fenced = _FENCE.match(answer)
     try:
         said = json.loads(fenced[1] if fenced else answer)
         kind = FailureType(said["type"])
         quote = said["quote"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Opinion()
-    is_known = kind is not FailureType.UNKNOWN and isinstance(quote, str)
-    if is_known and len(quote.strip()) >= MIN_QUOTE and any(quote in each for each in passages):
-        return Opinion(kind, quote)
-    return Opinion()
+        return FailureType.UNKNOWN
+    is_long = isinstance(quote, str) and len(quote.strip()) >= MIN_QUOTE
+    is_found = is_long and any(quote in each for each in passages)
+    return kind if is_found else FailureType.UNKNOWN

@@ -149,9 +149,9 @@ def _size(piece: str) -> int:
 
 
 def fit(
-    pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
+    pieces: Sequence[str], describe: Callable[[str], str], weight: Callable[[str], int] = _size
 ) -> list[str]:
-    """Limit ``pieces`` to ``TEXT_BYTES``, replacing the ones left out by the text from ``said``.
+    """Limit ``pieces`` to ``TEXT_BYTES``, describing what is left out by ``describe``.
 
     The heaviest are left out first, but never the first or the last piece.
     """
@@ -167,5 +167,5 @@ def fit(
         places = list(run)
         parts = f"{len(places):,} parts" if places[1:] else "1 part"
         note = f"{parts} of this record left out here to keep it small"
-        kept += [said(note)] if is_gone else [pieces[at] for at in places]
+        kept += [describe(note)] if is_gone else [pieces[at] for at in places]
     return kept

@@ -102,8 +102,8 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             asked = bl.QuestionBlock(cut(event.question), cut(event.context or ""), choices, ids)
             _end(view, "suspended", asked)
         case ev.Handoff():
-            said = event.rationale.strip()
-            blockers = [each for each in event.blockers if each.strip() != said]
+            rationale = event.rationale.strip()
+            blockers = [each for each in event.blockers if each.strip() != rationale]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
             _close(view, "handed_off", "handoff", event.rationale, **what_now)
         case ev.PartialRunSummary():
@@ -155,13 +155,13 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     action = event.action or (failure and failure.suggested_action) or ""
     view.settle()
     last = view.last(bl.Block)
-    said = cut_steady(failure.explanation if failure else event.message)
+    explanation = cut_steady(failure.explanation if failure else event.message)
     # A step that failed says why itself. What was felt, or went to another model, has its own line.
     is_of_step = failure is not None and failure.kind.value == "tool_error" and not event.fallback
     error = last.error if isinstance(last, bl.StepBlock) else ""
-    is_said = is_of_step and error.startswith(_AT_LINE.sub("", said)) and said != ""
+    is_said = is_of_step and error.startswith(_AT_LINE.sub("", explanation)) and explanation != ""
     block = bl.RecoveryBlock(
-        "" if is_said else said,
+        "" if is_said else explanation,
         failure.kind.value if failure else "",
         cut(recovery_state(event, action), ARGUMENT_CHARS),
         event.attempt if action == "retry" else 0,
@@ -180,17 +180,17 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         view.add(block)
 
 
-def _close(view: RunView, status: str, kind: bl.EndKind, said: str, **lists: Sequence[str]) -> None:
+def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Sequence[str]) -> None:
     """End a run that needs no answer, with labelled ``lists`` below its words."""
-    told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
+    cut_lists = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
-    words = cut(said, PROSE_CHARS)
+    words = cut(text, PROSE_CHARS)
     made = tuple(each for each in view.published.values() if not _is_told(each, words))
-    _end(view, status, bl.EndBlock(kind, words, told, not_found, made, view.variables))
+    _end(view, status, bl.EndBlock(kind, words, cut_lists, not_found, made, view.variables))
 
 
-def _without_choices(view: RunView, said: str) -> str:
-    """Return ``said`` without notes on choices, which the lines of answered questions show."""
+def _without_choices(view: RunView, text: str) -> str:
+    """Return ``text`` without notes on choices, which the lines of answered questions show."""
     asked = [each for each in view.closed if isinstance(each, bl.QuestionBlock)]
     chosen = [
         (each.question, each.choices[each.chosen]) for each in asked if each.chosen is not None
@@ -200,15 +200,15 @@ def _without_choices(view: RunView, said: str) -> str:
         is_line = any(note["word"] in about and note["choice"] == to for about, to in chosen)
         return "" if is_line else note[0]
 
-    return _NOTE.sub(kept, said).strip() or said
+    return _NOTE.sub(kept, text).strip() or text
 
 
 def _is_told(publication: pt.Sentence, words: str) -> bool:
     """Return whether ``words`` name the publication: its kind, its title and its page."""
     title, *page = [span.text for span in publication if not isinstance(span, str)]
     again = pt.UNCHANGED if pt.UNCHANGED in publication else ""
-    said = f"Published the {publication[0]}{title!r}{again}"
-    return said in words and all(each in words for each in page)
+    sentence = f"Published the {publication[0]}{title!r}{again}"
+    return sentence in words and all(each in words for each in page)
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
@@ -286,8 +286,8 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     failed = event.ok is False or "error" in envelope or raised is not None
     not_found = cut_each(envelope.get("not_found") or ())
     if event.tool_name == "return_done":
-        said = cut(str(event.arguments.get("summary", "")), PROSE_CHARS)
-        view.not_found, view.withheld = not_found, said if failed and not_found else ""
+        summary = cut(str(event.arguments.get("summary", "")), PROSE_CHARS)
+        view.not_found, view.withheld = not_found, summary if failed and not_found else ""
     if event.tool_type == "termination" and not failed:
         return
     running = view.last(bl.StepBlock, state="running", call_id=event.tool_call_id)
@@ -372,9 +372,9 @@ def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> s
         place = "" if raised.line is None else f"\nin line {raised.line}"
         source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
         return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
-    told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
-    said = next((each for each in told if isinstance(each, str) and each.strip()), None)
-    return cut_steady(said or "It did not work, and the tool did not say why.")
+    messages = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
+    message = next((each for each in messages if isinstance(each, str) and each.strip()), None)
+    return cut_steady(message or "It did not work, and the tool did not say why.")
 
 
 def _publish(view: RunView, event: ev.ArtifactPublished) -> None:

@@ -159,11 +159,11 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
         text = json.dumps(figure.spec, ensure_ascii=False)
         is_ours = len(text) <= _SVG_CHARS and not _MAY_LOAD.search(text)
         is_ours = is_ours and not any("background" in each for each in grounds)
-        told = _EMBEDDED if is_ours else {"actions": _EMBEDDED["actions"]}
+        options = _EMBEDDED if is_ours else {"actions": _EMBEDDED["actions"]}
         # JupyterLab makes a PNG of its own, twice as large as ours, and may save it before ours is
         # there.
         smaller = {} if png else {"scaleFactor": _STOPGAP_SCALE}
-        metadata[VEGALITE_MIME] = {"embed_options": told | smaller}
+        metadata[VEGALITE_MIME] = {"embed_options": options | smaller}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": inline(alternative(figure))}

@@ -113,7 +113,7 @@ def _purpose(step: bl.StepBlock) -> str:
     if step.purpose:
         return step.purpose
     if step.tool_type == "code":
-        return "Try code" if step.tool == "dry_execute_code" else "Run code"
+        return "Run code"
     if step.tool_type == "publish":
         what = step.tool.replace("return_", "publish ").replace("_", " ").capitalize()
         given = dict(step.arguments)
@@ -203,7 +203,8 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
             yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
-        yield pt.note("Run All stops here until you answer.")
+        back = pt.Mono("%agent show")
+        yield pt.note("Run All stops here until you answer. No buttons? ", back, " shows them.")
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
@@ -289,11 +290,11 @@ def segment_of(
     figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
     questions = _of(bl.QuestionBlock, blocks)
     answered = [each for each in questions if each is not outcome]
-    told = [replace(each, shared=()) for each in requests if echo]
-    long = [each for each in told if each.words.count("\n") >= _REQUEST_LINES]
+    requests_shown = [replace(each, shared=()) for each in requests if echo]
+    long = [each for each in requests_shown if each.words.count("\n") >= _REQUEST_LINES]
 
     first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
-    first += [each for each in told if each not in long]
+    first += [each for each in requests_shown if each not in long]
     if outcome is not None:
         first += [outcome, *(each for each in steps if each.state == "waiting")]
     else:
@@ -363,8 +364,8 @@ def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
     return None
 
 
-def _without(table: pt.Table | None, told: pt.Section) -> pt.Section:
-    return replace(told, parts=tuple(each for each in told.parts if each is not table))
+def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:
+    return replace(section, parts=tuple(each for each in section.parts if each is not table))
 
 
 def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
@@ -414,14 +415,14 @@ def _summary(
     """
     steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in _of(bl.StepBlock, behind)}
-    told = counted(len(shown), "step") + where if shown else "Details"
+    label = counted(len(shown), "step") + where if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
         if outcome.kind != "result":
-            return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
-        said = set(_NAME.findall(outcome.words))
+            return (f"{label} tried" if shown and outcome.kind == "handoff" else label,)
+        named = set(_NAME.findall(outcome.words))
         # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}
-        made = [name for name in outcome.variables if name not in said | older]
+        made = [name for name in outcome.variables if name not in named | older]
     names = [(pt.Mono(name),) for name in made] if outcome is not None else []
-    return (told, " · ", *pt.enumerated(names, _NAMED)) if names else (told,)
+    return (label, " · ", *pt.enumerated(names, _NAMED)) if names else (label,)

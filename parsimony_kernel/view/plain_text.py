@@ -81,8 +81,8 @@ def _section(section: pt.Section, width: int) -> list[str]:
 def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[str]:
     match part:
         case pt.Title():
-            said = " · ".join(inline(each) for each in (part.name, part.detail, part.state) if each)
-            return wrapped((said,), width, "", "  ")
+            line = " · ".join(inline(each) for each in (part.name, part.detail, part.state) if each)
+            return wrapped((line,), width, "", "  ")
         case pt.Paragraph():
             gap = [""] if after and not indent and after[-1] else []
             return gap + wrapped(part.spans, width, indent, indent)

@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.chart_images import drawn, picture_messages
 from parsimony_kernel.agent.renderer import IncrementalRenderer
-from parsimony_kernel.agent.run_evidence import observed, said
+from parsimony_kernel.agent.run_evidence import observed, persons_words
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.core.outputs import FigureObject
@@ -132,7 +132,7 @@ def test_picture_carries_no_metadata_text() -> None:
     """A chart's title is data: it allows no host, and supports no figure of an answer."""
     (message,) = picture_messages([figure(4, 4, title="see https://example.org 42")], [])
     told = [{"role": "user", "content": "<request>\ngo\n</request>"}, message]
-    assert "example" not in said(told)
+    assert "example" not in persons_words(told)
     assert not any("42" in each for each in observed(told)[1])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
-from parsimony_kernel.agent.run_evidence import came_since, observed, said
+from parsimony_kernel.agent.run_evidence import came_since, observed, persons_words
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
@@ -66,7 +66,7 @@ def test_earlier_published_work_is_known() -> None:
     assert observed([]) == ([], [], [])
 
 
-def test_only_persons_own_words_count_as_said() -> None:
+def test_only_persons_own_words_count_as_persons_words() -> None:
     context = notebook_context(working_folder="w", files=["price.csv"], variables=[])
     changes = notebook_changes(gone=["price"], changed=[])
     transcript = [
@@ -78,7 +78,7 @@ def test_only_persons_own_words_count_as_said() -> None:
         {"role": "user", "content": changes},
         {"role": "user", "content": "the second"},
     ]
-    assert said(transcript) == "first\nmean of cost\nthe second"
+    assert persons_words(transcript) == "first\nmean of cost\nthe second"
 
 
 def test_file_written_during_run_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution.clean import clean_executor
+from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -422,9 +422,9 @@ class TestAChartAndAReport:
 async def test_refresh_runs_in_a_fresh_kernel(desk: Desk) -> None:
     published = desk.publish("dataset", "by_town", "By town")
     chart = desk.publish("chart", "chart", "Towns")
-    assert not (await refresh_named(desk.publisher, "By town", clean_executor)).changed
-    assert not (await refresh_named(desk.publisher, "Towns", clean_executor)).changed
+    assert not (await refresh_named(desk.publisher, "By town", RemoteExecutor)).changed
+    assert not (await refresh_named(desk.publisher, "Towns", RemoteExecutor)).changed
     (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-    done = await refresh_named(desk.publisher, "By town", clean_executor, accept=True)
+    done = await refresh_named(desk.publisher, "By town", RemoteExecutor, accept=True)
     assert done.changed
     assert (desk.lines(published), desk.lines(chart)) == (2, 1)

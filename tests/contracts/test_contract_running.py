@@ -9,13 +9,6 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from tests.contracts.told import failure, text
 
 
-async def test_namespace_persists(executor: BaseCodeExecutor) -> None:
-    await executor.execute("x = [1]\ndef f(): return x")
-    await executor.execute("x = [2]")
-    assert text((await executor.execute("f()")).outputs[0]) == "[2]"
-    assert set(executor.variables()) == {"x", "f"}
-
-
 async def test_top_level_await_works(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 7\n"
@@ -91,38 +84,42 @@ async def test_async_generators_and_comprehensions_work(executor: BaseCodeExecut
     assert text(output.shown[0]) == "[0, 2]"
 
 
-async def test_abandoned_async_generator_can_be_closed_later(
-    executor: BaseCodeExecutor,
+@pytest.mark.parametrize(
+    ("first", "then", "shown"),
+    [
+        ("x = [1]\ndef f(): return x", "x = [2]\nf()", "[2]"),
+        (
+            "done = []\nasync def count():\n    try:\n        yield 1\n        yield 2\n"
+            "    finally:\n        done.append(1)\nnumbers = count()\nn = await anext(numbers)",
+            "await numbers.aclose()\nn, done",
+            "(1, [1])",
+        ),
+        (
+            "from abc import ABC, abstractmethod\nfrom enum import Enum\nclass Shape(ABC):\n"
+            "    @property\n    @abstractmethod\n    def area(self): ...\n"
+            "class Colour(Enum):\n    RED = 1\nclass Square(Shape):\n    side = 3\n"
+            "    @property\n    def area(self): return self.side ** 2\n"
+            "    @staticmethod\n    def unit(): return Square()\ns = Square()",
+            "s.area, Square.unit().area, Colour.RED, isinstance(s, Shape)",
+            "(9, 9, <Colour.RED: 1>, True)",
+        ),
+        (
+            "class P:\n    x = 7",
+            "import pickle, sys\ntry:\n    kept = pickle.loads(pickle.dumps(P().x))\n"
+            "except Exception as exc:\n    kept = exc\n"
+            "kept, pickle.loads(pickle.dumps(print)) is print",
+            "(7, True)",
+        ),
+    ],
+    ids=["function", "async-generator", "metaclass", "pickled"],
+)
+async def test_definitions_survive_the_cell(
+    executor: BaseCodeExecutor, first: str, then: str, shown: str
 ) -> None:
-    await executor.execute(
-        "async def count():\n    try:\n        yield 1\n        yield 2\n    finally:\n"
-        "        print('closed')\nnumbers = count()\nfirst = await anext(numbers)"
-    )
-    output = await executor.execute("await numbers.aclose()\nfirst")
-    assert (output.stdout, text(output.shown[0])) == ("closed\n", "1")
-
-
-async def test_metaclass_and_instances_survive_the_cell(
-    executor: BaseCodeExecutor,
-) -> None:
-    await executor.execute(
-        "from abc import ABC, abstractmethod\nfrom enum import Enum\nclass Shape(ABC):\n"
-        "    @property\n    @abstractmethod\n    def area(self): ...\n"
-        "class Colour(Enum):\n    RED = 1\nclass Square(Shape):\n    side = 3\n"
-        "    @property\n    def area(self): return self.side ** 2\n"
-        "    @staticmethod\n    def unit(): return Square()\ns = Square()"
-    )
-    output = await executor.execute("s.area, Square.unit().area, Colour.RED, isinstance(s, Shape)")
-    assert text(output.outputs[0]) == "(9, 9, <Colour.RED: 1>, True)"
-
-
-async def test_definitions_can_be_pickled(executor: BaseCodeExecutor) -> None:
-    await executor.execute("class P:\n    x = 7\ndef f(): return 8")
-    output = await executor.execute(
-        "import pickle, sys\ntry:\n    kept = pickle.loads(pickle.dumps(P().x))\n"
-        "except Exception as exc:\n    kept = exc\nkept, pickle.loads(pickle.dumps(print)) is print"
-    )
-    assert text(output.outputs[0]) == "(7, True)"
+    await executor.execute(first)
+    output = await executor.execute(then)
+    assert output.error is None
+    assert text(output.outputs[-1]) == shown
 
 
 async def test_array_can_be_resized_in_place(executor: BaseCodeExecutor) -> None:

@@ -29,7 +29,7 @@ SOURCES = [
 ]
 TOLD = {
     "what was shared": "Read from your notebook",
-    "a recovery": "The model could not be reached · trying again after 1 s, attempt 1 of 3",
+    "a recovery": "The model's provider failed · trying again after 1 s, attempt 1 of 3",
     "prose": "I look at the rain first.",
     "a step": "Step 1 · Rain by month",
     "its code": "rain = pd.DataFrame({'month': [1, 2, 3], 'total': [4.5, 6.25, 1.75]})",

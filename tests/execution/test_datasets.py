@@ -1,7 +1,5 @@
 """Published datasets are found again by what they are called, and read only when they are whole."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -73,20 +71,3 @@ def test_corrupt_snapshot_is_not_read(store: ArtifactStore) -> None:
     snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\0")
     with pytest.raises(SnapshotError, match="damaged"):
         load_dataset("sales")
-
-
-def test_opening_snapshot_is_audited(store: ArtifactStore) -> None:
-    """So that who watches what a cell reads knows the source."""
-    path = store.root / publish(store, MAY).path
-    program = (
-        "import sys, pandas\n"
-        "opened = []\n"
-        "sys.addaudithook(lambda event, given: event == 'open' and opened.append(str(given[0])))\n"
-        "from parsimony_kernel.execution.readers import load_dataset\n"
-        "load_dataset('sales')\n"
-        f"print(opened.count({str(path)!r}))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert ran.stdout.strip() == "1"

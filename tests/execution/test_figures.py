@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import pytest
 from matplotlib.figure import Figure
 
-from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.execution.factory import OutputFactory, figure, from_spec, summarise
+from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
+from parsimony_kernel.execution.factory import OutputFactory, figure, from_spec
 
 PNG = b"\x89PNG the rest of a picture"
 
@@ -44,57 +44,32 @@ def test_specification_is_a_json_copy() -> None:
     assert FigureObject.model_validate_json(made.model_dump_json()) == made
 
 
-class TestMatplotlib:
-    def test_figure_is_drawn_and_described(self) -> None:
-        drawing = Figure()
-        axes = drawing.subplots()
-        axes.plot([1, 2])
-        axes.set(title="Economy", xlabel="year", ylabel="mpg")
-        made = figure(drawing, "f")
-        assert made is not None
-        assert (made.library, made.title) == ("matplotlib", "Economy")
-        assert made.description == "matplotlib figure of mpg by year"
-        assert (made.png_base64 or "").startswith("iVBOR")
-        told = figure(drawing, "f", drawn=False)
-        assert told == made.model_copy(update={"png_base64": None})
+def test_matplotlib_figure_is_drawn_and_described() -> None:
+    drawing = Figure()
+    axes = drawing.subplots()
+    axes.plot([1, 2])
+    axes.set(title="Economy", xlabel="year", ylabel="mpg")
+    made = figure(drawing, "f")
+    assert made is not None
+    assert (made.library, made.title) == ("matplotlib", "Economy")
+    assert made.description == "matplotlib figure of mpg by year"
+    assert (made.png_base64 or "").startswith("iVBOR")
+    told = figure(drawing, "f", drawn=False)
+    assert told == made.model_copy(update={"png_base64": None})
 
 
-def economy() -> go.Figure:
-    lines = [go.Scatter(y=[18, 20], name=name) for name in ("city", "highway")]
-    layout = {"title": "Economy", "xaxis": {"title": "year"}, "yaxis": {"title": "mpg"}}
-    return go.Figure(lines, layout=layout)
-
-
-class TestPlotly:
-    WORDS = "plotly figure of mpg by year: 2 scatter"
-
-    def test_figure_is_described(self) -> None:
-        made = figure(economy(), "f")
-        assert made == FigureObject(
-            name="f", library="plotly", title="Economy", description=self.WORDS
-        )
-        assert summarise({"f": economy()})[0][0]["description"] == self.WORDS
-
-    def test_published_figure_has_same_description(self) -> None:
-        bundle = {
-            "application/vnd.plotly.v1+json": economy().to_plotly_json(),
-            "text/html": "<div>a script</div>",
-        }
-        made = OutputFactory().convert_bundle(bundle)
-        assert isinstance(made, FigureObject)
-        assert (made.title, made.description) == ("Economy", self.WORDS)
-        assert OutputFactory().convert_displayed(economy(), bundle) == made
-        pictured = OutputFactory().convert_bundle({**bundle, "image/png": PNG})
-        assert isinstance(pictured, FigureObject)
-        assert pictured.description == self.WORDS
-        assert pictured.png_base64
-
-    @pytest.mark.parametrize(
-        "published", [{}, {"data": 7}, {"data": [None]}, {"layout": []}, [], "text"]
-    )
-    def test_non_figure_is_still_shown(self, published: Any) -> None:
-        bundle = {"application/vnd.plotly.v1+json": published, "text/plain": "a figure"}
-        assert OutputFactory().convert_bundle(bundle).for_model()
+def test_plotly_figure_has_title_and_published_picture() -> None:
+    drawing = go.Figure(go.Scatter(y=[18, 20]), layout={"title": "Economy"})
+    told = FigureObject(library="plotly", title="Economy", description="Figure of plotly")
+    assert OutputFactory().summary(drawing, "f") == told.model_copy(update={"name": "f"})
+    nested = OutputFactory().convert([drawing])
+    assert isinstance(nested, PrimitiveObject)
+    assert nested.text == "[<Figure of plotly>]"
+    script = {"text/html": "<div>a script</div>"}
+    assert OutputFactory().convert_displayed(drawing, script) == told
+    pictured = OutputFactory().convert_displayed(drawing, {**script, "image/png": PNG})
+    assert isinstance(pictured, FigureObject)
+    assert (pictured.title, bool(pictured.png_base64)) == ("Economy", True)
 
 
 @pytest.mark.parametrize(

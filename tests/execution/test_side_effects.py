@@ -197,14 +197,6 @@ def test_rule_13_hook_uses_standard_library_only() -> None:
 class TestTheStatement:
     """1: the unit of a stop."""
 
-    async def test_earlier_statements_stay_and_later_do_not_run(self, desk: Desk) -> None:
-        output = await desk.run(f"a = 1\nprint('seen')\nb = 2\n{FETCH}\nc = 3")
-        assert desk.permit.held is not None
-        assert desk.permit.held.line == 5
-        assert output.stdout == "seen\n"
-        assert {"a", "b"} <= desk.executor.variables().keys()
-        assert "c" not in desk.executor.variables()
-
     async def test_aborted_statements_changes_are_restored(self, desk: Desk) -> None:
         await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
         state = random.getstate()

@@ -76,10 +76,10 @@ async def test_reset_previews_and_needs_yes(scripted: Start) -> None:
     for part in ("would forget 1 turn ", "it is another now", "area", "%agent reset --yes"):
         assert part in said
     assert statuses(session) == ["forgotten", "done"]
-    assert (tuple(session.tools), session.model_name) == (("area",), "another")
+    assert (tuple(session.tools.added()), session.model_name) == (("area",), "another")
     said = str(reset(desk(session), yes=True))
     for part in ("1 turn forgotten", "The model is scripted.", "No longer tools: area."):
         assert part in said
     assert statuses(session) == ["forgotten", "forgotten"]
-    assert (tuple(session.tools), session.model_name) == ((), "scripted")
+    assert (tuple(session.tools.added()), session.model_name) == ((), "scripted")
     assert str(reset(desk(session), yes=True)).startswith("0 turns forgotten")

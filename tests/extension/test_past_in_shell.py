@@ -115,6 +115,14 @@ def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: A
     assert "spoiled" not in shell.user_ns
 
 
+def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn(SPOIL), *turn("print(len(sales))"))
+    said(LOAD)
+    said("%%agent\nset all to nothing")
+    said("%%agent\ncount them")
+    assert "newest with changes to undo: set all to nothing" in said("%agent undo")
+
+
 def test_undo_is_not_attributed_to_its_cell(
     notebook: Callable[..., Said],
 ) -> None:

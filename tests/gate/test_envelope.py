@@ -19,9 +19,9 @@ from parsimony_kernel.gate.envelope import (
     Envelope,
     plain,
     refused,
+    sanitised,
     succeeded,
     to_text,
-    told,
 )
 
 BIG = 5_000_000
@@ -38,7 +38,7 @@ def failed(requested: str = "look", /, **fields: Any) -> Envelope:
         partial_data=fields.pop("partial_data", None),
         metadata={"envelope": fields},
     )
-    return refused(requested, told(failure), state="running", valid_next_actions=["look"])
+    return refused(requested, sanitised(failure), state="running", valid_next_actions=["look"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_failure_keeps_kind_and_loses_length() -> None:
             "envelope": {"details": ["d" * BIG]},
         },
     )
-    short = told(failure)
+    short = sanitised(failure)
     assert (short.kind, short.refusal, short.effect) == (
         failure.kind,
         RefusalError.validation_failed,

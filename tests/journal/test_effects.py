@@ -90,29 +90,27 @@ def in_a_process(path: Path, letters: Path, ending: str, run_id: str = "r1") -> 
 
 
 @pytest.mark.parametrize(
-    ("ending", "first", "then"), [("ends", (0, "sent"), "sent"), ("dies", (9, ""), "uncertain")]
+    ("ending", "first", "later_run", "then", "letters_sent"),
+    [
+        ("ends", (0, "sent"), "r1", "sent", "ann"),
+        ("dies", (9, ""), "r1", "uncertain", "ann"),
+        ("dies", (9, ""), "r2", "uncertain", "ann"),
+        ("ends", (0, "sent"), "r2", "sent", "annann"),
+    ],
 )
-def test_two_processes_write_once(
-    path: Path, tmp_path: Path, ending: str, first: tuple[int, str], then: str
+def test_unfinished_write_is_never_repeated_and_finished_one_by_its_own_turn(
+    path: Path,
+    tmp_path: Path,
+    ending: str,
+    first: tuple[int, str],
+    later_run: str,
+    then: str,
+    letters_sent: str,
 ) -> None:
     letters = tmp_path / "letters"
     assert in_a_process(path, letters, ending) == first
-    assert in_a_process(path, letters, "ends") == (0, then)
-    assert letters.read_text() == "ann"
-
-
-def test_killed_turns_write_is_not_repeated(path: Path, tmp_path: Path) -> None:
-    letters = tmp_path / "letters"
-    assert in_a_process(path, letters, "dies", "r1") == (9, "")
-    assert in_a_process(path, letters, "ends", "r2") == (0, "uncertain")
-    assert letters.read_text() == "ann"
-
-
-def test_finished_write_blocks_no_later_turn(path: Path, tmp_path: Path) -> None:
-    letters = tmp_path / "letters"
-    assert in_a_process(path, letters, "ends", "r1") == (0, "sent")
-    assert in_a_process(path, letters, "ends", "r2") == (0, "sent")
-    assert letters.read_text() == "annann"
+    assert in_a_process(path, letters, "ends", later_run) == (0, then)
+    assert letters.read_text() == letters_sent
 
 
 @pytest.mark.parametrize(("status", "effect"), [("running", "uncertain"), ("cancelled", "none")])

@@ -21,6 +21,7 @@ from parsimony_kernel.storage.workspace import (
 
 def test_nearest_ockham_folder_is_the_workspace(tmp_path: Path) -> None:
     deep = tmp_path / "a" / "b" / "c"
+    assert find_workspace(deep, {}) == deep
     deep.mkdir(parents=True)
     (tmp_path / ".ockham").mkdir()
     assert find_workspace(deep, {}) == tmp_path
@@ -33,10 +34,6 @@ def test_ockham_file_makes_no_workspace(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".ockham").write_bytes(b"")
     assert find_workspace(tmp_path / "a", {}) == tmp_path
-
-
-def test_own_folder_is_the_default_workspace(tmp_path: Path) -> None:
-    assert find_workspace(tmp_path / "new", {}) == tmp_path / "new"
 
 
 def test_environment_sets_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,15 +100,6 @@ def test_without_mount_table_everything_is_local(monkeypatch: pytest.MonkeyPatch
 
 
 IGNORED = {"journal.sqlite*", "keys/", "replaced/", ".parsimony-*.tmp"}
-
-
-def test_new_journal_is_git_ignored(
-    tmp_path: Path,
-) -> None:
-    place = journal_path(tmp_path)
-    SqliteJournal(place).close()
-    ignored = place.with_name(".gitignore")
-    assert set(ignored.read_text().splitlines()) == IGNORED
 
 
 def test_git_tracks_artifacts_but_not_journal(tmp_path: Path) -> None:

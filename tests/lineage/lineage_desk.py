@@ -4,19 +4,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.session.past import Changes
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 AGENT = RunScope("run 1", "n.ipynb", "cell")
 
 
 class Desk:
-    """A private namespace, and the states that it goes back to."""
+    """A namespace, by default a private one, and the states and turns that it goes back to."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.executor = CodeExecutor(cwd=folder)
+    def __init__(
+        self, folder: Path | None = None, executor: InProcessExecutor | None = None
+    ) -> None:
+        self.executor: InProcessExecutor = executor or CodeExecutor(cwd=folder)
         self.checkpoints = self.executor.checkpoints()
+        self.changes = Changes()
+
+    async def mine(self, code: str) -> None:
+        """Run a person's cell, which must not fail."""
+        assert await self._execute(code, USER) == ""
+
+    async def turn(self, run_id: str, *steps: str) -> None:
+        """Run a turn of the agent's, whose steps must not fail."""
+        self.checkpoints.take()
+        for code in steps:
+            assert await self._execute(code, RunScope(run_id, "n.ipynb", run_id)) == ""
+            self.checkpoints.take()
+        if (change := self.checkpoints.close()) is not None:
+            self.changes.add(run_id, change)
+
+    def undo(self, run_id: str) -> PutBack:
+        return self.changes.undo(run_id, self.executor)
+
+    def redo(self, run_id: str) -> PutBack:
+        return self.changes.undo(run_id, self.executor, redo=True)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name]
 
     async def run(self, *cells: str) -> None:
         """Run a person's cells."""

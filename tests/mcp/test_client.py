@@ -163,7 +163,7 @@ def test_server_is_listed_and_starts_after_consent(start: Start) -> None:
     assert "raw__add" in add_server(session, "raw")
     assert state_of(session, "raw") == "running"
     session.tools.remove("mcp:raw")
-    assert dict(session.tools) == {}
+    assert dict(session.tools.added()) == {}
     assert "raw__add" in session.tools.servers.start("raw").result()
 
 

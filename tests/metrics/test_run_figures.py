@@ -17,7 +17,6 @@ from parsimony_kernel.metrics.figures import (
     of_runs,
     to_json,
     to_text,
-    total_of,
 )
 
 DONE = ev.RunCompleted(summary="done")
@@ -81,21 +80,9 @@ def test_tokens_are_summed_by_model() -> None:
     assert execution.tokens.total() == 157
 
 
-def test_budget_share_includes_earlier_executions() -> None:
-    events = [started(max_tokens=1000), answered(100)]
-    (own,) = executions(events)
-    assert own.budget_share == pytest.approx(0.1)
-    (warned,) = executions([*events, ev.BudgetWarning(guard="tokens", used=850, limit=1000)])
-    assert warned.budget_share == pytest.approx(0.85)
-    (on,) = executions(
-        [*events, ev.BudgetWarning(guard="tokens", used=850, limit=1000), answered(9)]
-    )
-    assert on.budget_share == pytest.approx(0.85)
-    (cost,) = executions([*events, ev.BudgetWarning(guard="cost", used=0.9, limit=1)])
-    assert cost.budget_share == pytest.approx(0.1)
-
-
-def test_no_token_budget_has_no_share() -> None:
+def test_budget_share_is_used_tokens_of_limit() -> None:
+    (limited,) = executions([started(max_tokens=1000), answered(100), answered(9)])
+    assert limited.budget_share == pytest.approx(0.109)
     assert only(answered(10**9)).budget_share is None
 
 
@@ -140,7 +127,6 @@ def test_stopped_call_was_not_judged() -> None:
         (asked(), ()),
         (ev.Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
         (HANDED, ()),
-        (ev.PartialRunSummary(missing="x"), ("stop",)),
         (DONE, ()),
         (ev.RunCancelled(), ()),
         (ev.TextDelta(content="x"), ()),
@@ -152,9 +138,10 @@ def test_failure_answers_are_interventions_and_model_ends_are_not(
     assert only(event).interventions == Counter(interventions)
 
 
-def test_person_ending_a_run_is_no_intervention() -> None:
-    events = [started(reply="Stop here"), ev.PartialRunSummary(missing="x")]
-    assert not executions(events)[0].interventions
+def test_stop_after_work_is_intervention_and_answer_that_ends_is_not() -> None:
+    end = ev.PartialRunSummary(missing="x")
+    assert only(answered(9), end).interventions == {"stop": 1}
+    assert not executions([started(reply="Stop here"), end])[0].interventions
 
 
 def test_resumed_run_is_two_executions() -> None:
@@ -193,7 +180,7 @@ def test_empty_sample_has_no_rate() -> None:
     ("count", "p99"), [(1, 1), (99, 99), (100, 99), (101, 100), (200, 198), (201, 199)]
 )
 def test_p99_is_nearest_rank(count: int, p99: int) -> None:
-    assert total_of([Execution(steps=n) for n in range(count, 0, -1)]).p99_steps == p99
+    assert of_runs([called() * n for n in range(count, 0, -1)]).p99_steps == p99
 
 
 def test_run_without_first_event_is_an_execution() -> None:

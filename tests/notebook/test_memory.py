@@ -3,10 +3,10 @@ before, and how turns are forgotten."""
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 from parsimony_kernel.core.events import (
     AgentEvent,
-    RunCancelled,
     RunCompleted,
     RunStarted,
     ToolEvent,
@@ -29,9 +28,8 @@ from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import TurnRow
 from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.testing.manual_clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
 
@@ -96,12 +94,12 @@ def told(
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 
-def ran(code: str, *, ok: bool = True) -> ToolEvent:
+def did(tool: str, *, ok: bool = True, **arguments: object) -> ToolEvent:
     return ToolEvent(
-        tool_name="run_code",
-        tool_call_id="c",
-        tool_type="code",
-        arguments={"code": code},
+        tool_name=tool,
+        tool_call_id=tool,
+        tool_type="code" if tool == "run_code" else "function",
+        arguments=arguments,
         completed=True,
         ok=ok,
     )
@@ -119,7 +117,7 @@ def ran(code: str, *, ok: bool = True) -> ToolEvent:
 def test_finished_turn_is_recalled_with_working_code(
     status: str, codes: list[tuple[str, bool]], kept: str | None
 ) -> None:
-    events: list[AgentEvent] = [ran(code, ok=ok) for code, ok in codes]
+    events: list[AgentEvent] = [did("run_code", ok=ok, code=code) for code, ok in codes]
     [(request, _)] = told([row(1, status)], {"r1": events})
     behind = "" if kept is None else f"\n<code_that_ran>\n{kept}\n</code_that_ran>"
     assert request == f"<request>\nrequest 1\n</request>{behind}"
@@ -136,19 +134,8 @@ def test_unfinished_turn_is_recalled_in_one_clause(status: str) -> None:
 
 
 def test_unfinished_turn_recalls_its_effects() -> None:
-    events: list[AgentEvent] = [
-        ToolEvent(
-            tool_name=name,
-            tool_call_id=name,
-            arguments={"n": 1},
-            completed=True,
-            ok=name == "record",
-        )
-        for name in ("record", "look")
-    ]
-    events.append(
-        ToolResultObserved(tool_name="record", tool_call_id="record", content="receipt R-1")
-    )
+    answered = ToolResultObserved(tool_name="record", tool_call_id="record", content="receipt R-1")
+    events: list[AgentEvent] = [did("record", n=1), did("look", ok=False), answered]
     ((_, answer),) = told([row(1, "handed_off", summary="no provider")], {"r1": events})
     assert answer == (
         "Not done; it was handed back: no provider\n"
@@ -157,13 +144,10 @@ def test_unfinished_turn_recalls_its_effects() -> None:
 
 
 def test_rerun_cell_recalls_what_it_did_before_kernel_died() -> None:
-    did = ToolEvent(
-        tool_name="record", tool_call_id="record", arguments={"n": 1}, completed=True, ok=True
-    )
-    own = replace(row(1, "replaced"), summary="")
-    ((_, answer),) = told([own], {"r1": [did]}, cell_key="cell 1")
+    own, recorded = replace(row(1, "replaced"), summary=""), did("record", n=1)
+    ((_, answer),) = told([own], {"r1": [recorded]}, cell_key="cell 1")
     assert answer.splitlines()[-1] == 'record {"n": 1}: ok'
-    assert told([own], {"r1": [did, RunCompleted(summary="Done.")]}, cell_key="cell 1") == []
+    assert told([own], {"r1": [recorded, RunCompleted(summary="Done.")]}, cell_key="cell 1") == []
     assert told([own], {"r1": []}, cell_key="cell 1") == []
 
 
@@ -352,12 +336,30 @@ async def test_turn_failing_before_start_is_cancelled_and_undoable(
             raise JournalError("The disk is full.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(session._journal, "append", full)
+        patched.setattr(session.journal, "append", full)
         with pytest.raises(SessionError, match="The disk is full"):
             await turn(session, "a")
     assert [each.status for each in session.turns()] == ["replaced", "cancelled"]
     session.past.redo()
     assert value(session, "x") == 1
+
+
+async def test_file_left_by_an_undo_comes_back_after_a_redo(
+    scripted: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept.txt"
+    file.write_text("mine")
+    write = "from pathlib import Path; Path('kept.txt').write_text('{}'); {} = 1"
+    session = scripted(run(write.format("one", "x")), DONE, run(write.format("two", "y")), DONE)
+    await turn(session, "a")
+    await turn(session, "b")
+    undone = session.past.undo(1)[1]
+    assert (undone.removed, undone.kept) == (("x",), ("kept.txt",))
+    session.past.undo(2)
+    assert file.read_text() == "one"
+    session.past.redo(1)
+    session.past.undo(1)
+    assert (file.read_text(), names(session)) == ("mine", set())
 
 
 # -- artifacts
@@ -419,13 +421,23 @@ async def test_living_turns_snapshot_is_listed_again(
 # -- forgetting
 
 
-async def test_forgotten_turn_is_not_recalled(scripted: Start) -> None:
+async def test_forgotten_turn_is_hidden_and_erased_only_by_a_purge(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "count the kittiwakes")
-    session.forget(session.turns()[0].run_id)
+    (only,) = session.turns()
+    before = session.events(only.run_id)
+    assert session.journal.forget("other.ipynb", {only.run_id}) == ()
+    session.forget(only.run_id)
+    assert session.events(only.run_id) == (*before, TurnForgotten())
     await turn(session, "b")
     assert "kittiwake" not in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
+    assert session.turns()[0].request == "count the kittiwakes"
+    assert session.verify()[0] is None
+    purged = purge(session.journal, datetime.now(UTC) + timedelta(days=1), dry_run=False)
+    assert (purged.turns, purged.kept) == (2, 0)
+    assert (session.turns()[0].status, session.turns()[0].request) == ("forgotten", "")
+    assert session.verify()[0] is None
 
 
 async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
@@ -436,60 +448,18 @@ async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(session.resume("1", turn_id=waiting.turn.run_id))
-    assert not session._journal.claim(waiting.record.nonce, "me", 60.0)
+    assert not session.journal.claim(waiting.record.nonce, "me", 60.0)
 
 
-async def test_forgetting_is_recorded_and_erases_nothing(scripted: Start) -> None:
-    session = scripted(DONE)
-    await turn(session, "a", "count the kittiwakes")
-    (only,) = session.turns()
-    before = session.events(only.run_id)
-    session.forget(only.run_id)
-    assert session.events(only.run_id) == (*before, TurnForgotten())
-    assert session.turns()[0].request == "count the kittiwakes"
-    assert session.verify()[0] is None
-
-
-async def test_unforgettable_turn_is_one_sentence(scripted: Start) -> None:
-    session = scripted(DONE, run("x = 1"))
-    await turn(session, "a")
-    (first,) = session.turns()
-    session.forget(first.run_id)
-    with pytest.raises(SessionError, match="forgotten already"):
-        session.forget(first.run_id)
-    with pytest.raises(SessionError, match="%agent history"):
-        session.forget("nobody")
+async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:
+    session = scripted(run("x = 1"))
     going = session.turn("more", cell_key="b")
     await anext(going)
-    for refused in (lambda: session.forget(session.turns()[1].run_id), session.reset):
+    for refused in (lambda: session.forget(session.turns()[0].run_id), session.reset):
         with pytest.raises(SessionError, match="still running"):
             refused()
     await going.aclose()
-    assert [each.status for each in session.turns()] == ["forgotten", "cancelled"]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    with closing(SqliteJournal(tmp_path / "j" / "journal.sqlite", ManualClock())) as opened:
-        yield opened
-
-
-def begun(journal: SqliteJournal, run_id: str, notebook: str, status: str = "done") -> None:
-    journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request=run_id, model="m")
-    journal.append(run_id, RunCancelled())
-    if status != "running":
-        journal.end_turn(run_id, status)
-
-
-def test_forgotten_turn_is_purged_normally(journal: SqliteJournal) -> None:
-    begun(journal, "kittiwake", "n.ipynb", "suspended")
-    assert journal.forget("other.ipynb", {"kittiwake"}) == ()
-    assert journal.forget("n.ipynb", {"kittiwake"})
-    purged = purge(journal, START + timedelta(days=1), dry_run=False)
-    assert (purged.turns, purged.kept) == (1, 0)
-    (row,) = journal.turns("n.ipynb")
-    assert (row.status, row.request) == ("forgotten", "")
-    assert journal.verify() is None
+    assert [each.status for each in session.turns()] == ["cancelled"]
 
 
 async def test_reset_forgets_turns_tools_and_model(
@@ -504,7 +474,7 @@ async def test_reset_forgets_turns_tools_and_model(
     session.set_model(ScriptedModel([], name="another"))
     assert session.reset() == 3
     assert {each.status for each in session.turns()} == {"forgotten"}
-    assert (session.pending(), tuple(session.tools), session._model) == ((), (), first)
+    assert (session.pending(), tuple(session.tools.added()), session._model) == ((), (), first)
     assert value(session, "x") == 1
     await turn(session, "c")
     assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]

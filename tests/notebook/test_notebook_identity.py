@@ -13,14 +13,12 @@ from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session import notebook_identity
 from parsimony_kernel.session.notebook_identity import (
-    Recognised,
     adopt,
     called,
     cells_of,
     history_name,
     name_in,
     plain_name,
-    recognise,
 )
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -114,9 +112,9 @@ def test_live_kernel_keeps_old_name_until_restart(
     new = write(tmp_path / "new.ipynb", {"c1": "x"})
     ran(journal, "old.ipynb", ["c1"], pid=77)
     monkeypatch.setattr(journal, "_alive", lambda pid, _: pid == 77)
-    assert "is a copy of 'old.ipynb'" in recognise(journal, tmp_path, new).sentence
+    assert "is a copy of 'old.ipynb'" in adopt(journal, tmp_path, new)
     monkeypatch.undo()
-    assert recognise(journal, tmp_path, new).moves == ("old.ipynb", "new.ipynb")
+    assert "was moved here from 'old.ipynb'" in adopt(journal, tmp_path, new)
 
 
 # -- copied
@@ -138,12 +136,17 @@ def test_copy_starts_its_own_history(journal: SqliteJournal, tmp_path: Path) -> 
     assert adopt(journal, tmp_path, copy) == ""
 
 
-def test_notebook_sharing_under_half_its_cells_is_new(
-    journal: SqliteJournal, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "cells"), [("b.ipynb", ["c1"]), ("a.ipynb", ["d1"]), ("a.ipynb", ["c1", "d1"])]
+)
+def test_under_half_of_the_cells_or_a_known_name_adopts_nothing(
+    journal: SqliteJournal, tmp_path: Path, name: str, cells: list[str]
 ) -> None:
     ran(journal, "a.ipynb", ["c1", "c2", "c3"])
-    new = write(tmp_path / "b.ipynb", {"c1": "x"})
-    assert recognise(journal, tmp_path, new) == Recognised()
+    ran(journal, "gone.ipynb", ["d1"] if name == "a.ipynb" else ["d1", "d2"])
+    new = write(tmp_path / name, dict.fromkeys(cells, "x"))
+    assert adopt(journal, tmp_path, new) == ""
+    assert journal.notebook_names() == ("a.ipynb", "gone.ipynb")
 
 
 def test_ambiguous_origin_is_reported_and_none_taken(
@@ -159,13 +162,6 @@ def test_ambiguous_origin_is_reported_and_none_taken(
 
 
 # -- the same
-
-
-def test_known_name_is_same_notebook(journal: SqliteJournal, tmp_path: Path) -> None:
-    ran(journal, "a.ipynb", ["c1"])
-    ran(journal, "gone.ipynb", ["c2"])
-    kept = write(tmp_path / "a.ipynb", {"c2": "x"})
-    assert recognise(journal, tmp_path, kept) == Recognised()
 
 
 @pytest.fixture
@@ -197,7 +193,8 @@ def test_new_notebook_under_old_name_starts_fresh(
 def test_ambiguous_move_takes_none(journal: SqliteJournal, tmp_path: Path, renamed: Path) -> None:
     shutil.copy(tmp_path / "analysis.ipynb", tmp_path / "second.ipynb")
     (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "gone.ipynb")
-    assert recognise(journal, tmp_path, renamed) == Recognised()
+    assert adopt(journal, tmp_path, renamed) == ""
+    assert journal.notebook_names() == ("Untitled.ipynb",)
 
 
 # -- files

@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +44,7 @@ async def turn(session: NotebookSession, request: str = "go on", **options: Any)
     return begun
 
 
-def listed(request: ModelRequest) -> ModelRequest:
-    return replace(request, messages=list(request.messages), tools=list(request.tools))
-
-
 # -- to the letter
-
-
-async def test_every_request_reads_back_as_sent(start: Start) -> None:
-    model = ScriptedModel([call("run_code", code="1/0"), call("run_code", code="2"), ASK, DONE])
-    session = start(model=model)
-    begun = await turn(session)
-    await gather(session.resume("1"))
-    sent = session.sent(begun.run_id)
-    assert [each.request for each in sent] == list(map(listed, model.requests))
-    assert len(sent) == 4
-    assert {each.model for each in sent} == {"scripted"}
-    assert all(each.at.startswith("20") for each in sent)
 
 
 async def test_tools_take_at_most_6_kb_and_stay_stable(start: Start) -> None:
@@ -94,7 +77,7 @@ async def test_unrecordable_request_is_not_sent(start: Start) -> None:
     session = start(DONE)
     model = session._model
     assert isinstance(model, ScriptedModel)
-    with session._journal.database.transaction() as db:
+    with session.journal.database.transaction() as db:
         db.execute("CREATE TRIGGER no BEFORE INSERT ON sent BEGIN SELECT RAISE(ABORT, ''); END")
     events = await gather(session.turn("go on", cell_key="a"))
     assert isinstance(events[-1], Handoff)
@@ -111,7 +94,7 @@ class Paid(ScriptedModel):
 
 async def test_price_is_recorded_with_model(start: Start) -> None:
     session = start()
-    paid, free = noting((Paid([]), ScriptedModel([])), session._journal, "r1")
+    paid, free = noting((Paid([]), ScriptedModel([])), session.journal, "r1")
     assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
     assert not hasattr(free, "estimate_cost_usd")
 
@@ -119,34 +102,27 @@ async def test_price_is_recorded_with_model(start: Start) -> None:
 # -- what a notebook says first
 
 
-async def test_first_model_turn_says_what_leaves(start: Start) -> None:
-    session = start(DONE, DONE)
-    first, second = await turn(session, "one"), await turn(session, "two")
-    assert "are sent to scripted, with " in first.notice
-    assert "sample values" in first.notice
-    assert "--share samples" in first.notice
-    for way in ("%agent context", "%agent sent", "--share schema", "--share none", "%config"):
-        assert way in first.notice
-    assert second.notice == ""
-
-
 @pytest.mark.parametrize(
     ("share", "words"),
     [
         (Share.full, "first rows"),
+        (Share.samples, "sample values"),
         (Share.schema, "none of its values"),
         (Share.none, "nothing of its data"),
     ],
 )
-async def test_notice_follows_share_mode(start: Start, share: Share, words: str) -> None:
-    begun = await turn(start(DONE), share=share)
-    assert words in begun.notice
-    assert f"--share {share.value}" in begun.notice
-
-
-async def test_notice_appears_once_per_notebook(start: Start) -> None:
-    await turn(start(DONE))
-    assert (await turn(start(DONE), "again")).notice == ""
+async def test_notebooks_first_model_turn_says_what_leaves(
+    start: Start, share: Share, words: str
+) -> None:
+    session = start(DONE, DONE)
+    first, second = await turn(session, share=share), await turn(session, share=share)
+    assert "are sent to scripted, with " in first.notice
+    assert words in first.notice
+    ways = ("%agent context", "%agent sent", "--share schema", "--share none", "%config")
+    for way in (*ways, f"--share {share.value}"):
+        assert way in first.notice
+    assert second.notice == ""
+    assert (await turn(start(DONE), "in another session")).notice == ""
 
 
 async def test_replay_does_not_use_up_notice(start: Start, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ back to it, and every request that it gets is searched to the letter.
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,7 @@ BEFORE_THE_QUESTION: tuple[Step, ...] = (
     run("import sys\nsys.stderr.write(texts[0])\nraise KeyError(numbers[0])"),
     run("make()"),
     run("spoil()"),
-    call("dry_execute_code", code="print(mapping)\norders['region'].tolist()"),
+    run("print(mapping)\norders['region'].tolist()"),
     run("orders['amouny'].sum()"),
     call("inspect_variable", name="mapping"),
     call("inspect_variable", name="orders"),
@@ -232,27 +232,22 @@ async def test_no_value_reaches_model(share: Share, canaries: Canaries) -> None:
 CANARY = Canaries("qvxzkjhgfd", 7_345_678_901)
 
 
-async def test_none_mode_names_nothing() -> None:
-    sent, _ = await all_the_ways(CANARY, Share.none)
-    assert [name for name in HIDDEN if name in sent] == []
-
-
-async def test_schema_mode_sends_names() -> None:
-    sent, _ = await all_the_ways(CANARY, Share.schema)
-    assert [name for name in HIDDEN if name not in sent] == []
-
-
-@pytest.mark.parametrize("share", [Share.samples, Share.full])
-async def test_samples_mode_sends_values(share: Share) -> None:
-    sent, _ = await all_the_ways(CANARY, share)
-    assert CANARY.found_in(sent) == [CANARY.word, str(CANARY.number)]
-    assert [name for name in HIDDEN if name not in sent] == []
-
-
-@pytest.mark.parametrize("share", [Share.schema, Share.none])
-async def test_people_see_everything(share: Share) -> None:
+@pytest.mark.parametrize(
+    ("share", "values", "names"),
+    [
+        (Share.none, [], []),
+        (Share.schema, [], HIDDEN),
+        (Share.samples, [CANARY.word, str(CANARY.number)], HIDDEN),
+        (Share.full, [CANARY.word, str(CANARY.number)], HIDDEN),
+    ],
+)
+async def test_mode_sends_what_it_says_and_people_see_everything(
+    share: Share, values: Sequence[str], names: Sequence[str]
+) -> None:
     """What is kept from a model stays in the record, which stays on the machine."""
-    _, events = await all_the_ways(CANARY, share)
+    sent, events = await all_the_ways(CANARY, share)
+    assert CANARY.found_in(sent) == values
+    assert [name for name in HIDDEN if name in sent] == [*names]
     steps = [event for event in events if isinstance(event, ToolEvent) and event.completed]
     shown = [event.model_dump_json() for event in steps]
     assert sum(CANARY.word in each for each in shown) > len(shown) // 3

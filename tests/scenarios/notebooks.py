@@ -143,7 +143,7 @@ def assert_stopped_well(session: NotebookSession, events: Sequence[AgentEvent]) 
     summary = session.turns()[-1]
     assert summary.status == ("handed_off" if isinstance(last, Handoff) else "suspended")
     assert session.events(summary.run_id)[-1] == last
-    assert session._journal.verify() is None
+    assert session.journal.verify() is None
 
 
 async def refusal_of(answer: AsyncIterator[AgentEvent]) -> str:

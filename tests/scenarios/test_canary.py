@@ -222,7 +222,7 @@ async def test_secret_never_leaves_a_turn(
     assert_clean(place, caplog.text, printed.out, printed.err, session.turns()[-1].request)
     assert REDACTED in place.written.decode("utf-8", "replace")
     assert (place.folder / "cassettes").is_dir()
-    assert session._journal.verify() is None
+    assert session.journal.verify() is None
 
 
 async def test_rendered_prompt_prefix_is_stable(

@@ -96,6 +96,9 @@ LEAVING = {
     "quit, by name": "quit",
     "in a callback": "import atexit, sys\nlist(map(sys.exit, [1]))",
     "awaited": "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait leave()",
+    "in a task": (
+        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
+    ),
 }
 
 
@@ -110,18 +113,6 @@ def test_exiting_code_ends_its_step_only(kernel: LiveKernel, use: Use, how: str)
     assert "ask_exit" not in str(cell.reply.get("payload"))
     assert printed(kernel, "mine, after") == "[1, 2] 1"
     assert_usable(kernel, use)
-
-
-@proves("sys.exit")
-def test_exiting_task_keeps_kernel(desk: Desk) -> None:
-    leaving = (
-        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
-    )
-    desk.use(running(leaving, f"call('run_code', code='after = 1'), {DONE}"))
-    request = desk.kernel.begin("%%agent --approve auto\nleave", cell_id="leaving")
-    cell = desk.kernel.end(request, patience_s=10)
-    assert_finished(cell, "after")
-    assert_usable(desk.kernel, desk.use)
 
 
 DYING = {
@@ -151,23 +142,13 @@ def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) ->
         ("made = 2", True),
         (DYING[how], False),
     ]
-    assert "made = 2" in desk.kernel.run("%agent show").text
-    assert agent(desk.kernel, how, cell_id="dying").status == "ok"
-    assert desk.statuses() == ["done", "replaced", "done"]
-
-
-@proves("os._exit")
-def test_next_kernel_says_turn_was_cut_off(
-    desk: Desk,
-) -> None:
-    desk.use(running(DYING["os._exit"]))
-    desk.kernel.begin("%%agent --approve auto\nleave", cell_id="dying")
-    desk.await_death()
-    desk.use(KEEP)
     shown = desk.kernel.run("%agent show").text
-    assert "os._exit(7)" in shown
+    assert "made = 2" in shown
+    assert DYING[how].splitlines()[-1] in shown
     assert "· running" not in shown
     assert "kernel" in shown
+    assert agent(desk.kernel, how, cell_id="dying").status == "ok"
+    assert desk.statuses() == ["done", "replaced", "done"]
 
 
 HUNGRY = {
@@ -441,48 +422,6 @@ def test_started_work_is_asked_about_after_kill(desk: Desk, bell: Bell, answer: 
     again = desk.kernel.run("%%agent --approve auto\nwrite", cell_id="third").text
     assert "Did it happen?" not in again
     assert (desk.folder / "ledger.txt").read_text() == "1\n1\n"
-
-
-SENDING = """
-import asyncio
-from parsimony_kernel.tools import tool
-
-@tool(effect="write")
-async def send(to: str) -> str:
-    "Send a letter."
-    with open("ledger.txt", "a") as ledger:
-        ledger.write(to)
-    {ring}
-    await asyncio.Event().wait()
-
-def opened(shell):
-    session = open_in(shell)
-    session._model = ScriptedModel([call("send", to="ann"), {done}])
-    session.tools.add("send")
-    return session
-
-extension.uninstall(get_ipython())
-extension.install(get_ipython(), session_factory=opened)
-"""
-
-
-@proves("SIGKILL, await", "SIGKILL twice")
-def test_finished_write_is_not_repeated_after_kill(desk: Desk, bell: Bell) -> None:
-    def send() -> str:
-        assert desk.kernel.run(SENDING.format(ring=bell.ring, done=DONE)).status == "ok"
-        return desk.kernel.begin("%%agent --approve auto\nsend", cell_id="sending")
-
-    send()
-    bell.wait()
-    desk.kill()
-    asked = desk.kernel.end(send())
-    assert "Did send take effect?" in asked.text
-    desk.kill()
-    assert desk.kernel.run(SENDING.format(ring=bell.ring, done=DONE)).status == "ok"
-    cell = desk.kernel.run("%agent answer It did")
-    assert cell.status == "ok"
-    assert desk.statuses() == ["replaced", "done"]
-    assert (desk.folder / "ledger.txt").read_text() == "ann"
 
 
 @proves("SIGKILL, writing the journal")

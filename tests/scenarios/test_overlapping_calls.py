@@ -201,7 +201,7 @@ async def test_call_beside_a_failure_is_ended_and_not_counted() -> None:
 async def test_nothing_starts_behind_a_waiting_approval() -> None:
     desk = Desk("abc")
     desk.named("a", at_once, **READS)
-    desk.named("b", at_once, asks=True, **READS)
+    desk.named("b", at_once, reaches=lambda given: ("b talks to a stranger",), **READS)
     desk.named("c", at_once, **READS)
     asked = (await desk.run())[-1]
     assert isinstance(asked, UserInputRequested)

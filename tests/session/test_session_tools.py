@@ -84,7 +84,7 @@ async def test_unfit_tool_is_refused_in_one_sentence(start: Any, value: Any, say
     with pytest.raises(SessionError, match=f"'own' cannot become a tool.*{says}") as told:
         session.tools.add("own")
     assert "\n" not in str(told.value)
-    assert dict(session.tools) == {}
+    assert dict(session.tools.added()) == {}
 
 
 def area_in(unit: str) -> Any:
@@ -106,7 +106,7 @@ async def test_redefined_function_is_next_turns_tool(start: Any) -> None:
     events = await gather(session.turn("the area", cell_key="a"))
     answers = [event for event in events if isinstance(event, ToolResultObserved)]
     assert "3 metres" in answers[0].content
-    assert session.tools["area"].description == "In metres."
+    assert session.tools.added()["area"].description == "In metres."
 
 
 @pytest.mark.parametrize("value", [12.0, generated, named("run_code", area_in("yards"))])
@@ -129,7 +129,7 @@ async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
         bind(session, variable, named("area", area_in(unit)))
         session.tools.add(variable)
     session.tools.add("one")
-    assert [(each.name, each.description) for each in session.tools.values()] == [
+    assert [(each.name, each.description) for each in session.tools.added().values()] == [
         ("area", "In feet.")
     ]
 
@@ -146,15 +146,18 @@ async def test_model_and_tools_are_fixed_during_turn(start: Any) -> None:
         lambda: session.set_model("offline"),
         lambda: session.tools.add("more"),
         lambda: session.tools.remove("area"),
+        lambda: session.preview("more", cell_key="b"),
     ):
         with pytest.raises(SessionError, match="Turn 1 is still running"):
             change()
+    with pytest.raises(SessionError, match="Turn 1 is still running"):
+        await gather(session.turn("second", cell_key="b"))
     await gather(running)
-    assert (session.model_name, list(session.tools)) == (model, ["area"])
+    assert (session.model_name, list(session.tools.added())) == (model, ["area"])
     session.set_model("offline")
     session.tools.remove("area")
     session.tools.add("more")
-    assert (session.model_name, list(session.tools)) == ("offline", ["answer"])
+    assert (session.model_name, list(session.tools.added())) == ("offline", ["answer"])
 
 
 def rates_of(rows: list[float]) -> Any:

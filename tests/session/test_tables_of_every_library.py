@@ -3,7 +3,6 @@
 Each row is a library: it reads the same file, and what comes of it is the same table.
 """
 
-from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -34,86 +33,50 @@ SALES = pd.DataFrame({"city": ["Rome", "Rome", "Oslo", None], "sold": [1, 2, 3, 
 USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipynb", "t")
 
 
-@dataclass(frozen=True)
-class Row:
-    """A kind of table: how code makes it of a file, derives another, and changes it."""
-
-    library: str
-    imports: str
-    make: str
-    derive: str
-    change: str
-    rows: int | None = None
-
-
-ROWS = {
-    "pandas": Row(
-        "pandas",
-        "import pandas as pd",
-        "pd.read_parquet('sales.parquet')",
-        "sales[sales.sold > 1]",
-        "sales['twice'] = sales.sold * 2",
-        4,
-    ),
-    "polars": Row(
-        "polars",
-        "import polars as pl",
-        "pl.read_parquet('sales.parquet')",
-        "sales.filter(pl.col('sold') > 1)",
-        "sales.insert_column(0, pl.Series('n', [1, 2, 3, 4]))",
-        4,
-    ),
-    "polars, lazy": Row(
-        "polars",
-        "import polars as pl",
-        "pl.scan_parquet('sales.parquet')",
-        "sales.filter(pl.col('sold') > 1)",
-        "sales = sales.with_columns(n=1)",
-    ),
-    "duckdb": Row(
-        "duckdb",
-        "import duckdb",
-        "duckdb.sql(\"SELECT * FROM 'sales.parquet'\")",
-        "duckdb.sql('SELECT * FROM sales WHERE sold > 1')",
-        "sales = sales.project('city')",
-    ),
-    "ibis": Row(
-        "ibis",
-        "import ibis",
-        "ibis.read_parquet('sales.parquet')",
-        "sales.filter(sales.sold > 1)",
-        "sales = sales.mutate(n=1)",
-    ),
-    "pyarrow": Row(
-        "pyarrow",
-        "import pyarrow.parquet as pq",
-        "pq.read_table('sales.parquet')",
-        "sales.slice(1)",
-        "sales = sales.drop_columns(['city'])",
-        4,
-    ),
-    "pyarrow, a dataset": Row(
-        "pyarrow",
-        "import pyarrow.dataset as ds",
-        "ds.dataset('sales.parquet')",
-        "sales.filter(ds.field('sold') > 1)",
-        "sales = sales.filter(ds.field('sold') > 2)",
-    ),
-    "dask": Row(
-        "dask",
-        "import dask.dataframe as dd",
-        "dd.read_parquet('sales.parquet')",
-        "sales[sales.sold > 1]",
-        "sales['twice'] = sales.sold * 2",
-    ),
+# How code makes each kind of table of a file, derives another, and changes it.
+IMPORTS = (
+    "import duckdb, ibis, pandas as pd, polars as pl\n"
+    "import dask.dataframe as dd, pyarrow.dataset as ds, pyarrow.parquet as pq"
+)
+MAKE = {
+    "pandas": "pd.read_parquet('sales.parquet')",
+    "polars": "pl.read_parquet('sales.parquet')",
+    "polars, lazy": "pl.scan_parquet('sales.parquet')",
+    "duckdb": "duckdb.sql(\"SELECT * FROM 'sales.parquet'\")",
+    "ibis": "ibis.read_parquet('sales.parquet')",
+    "pyarrow": "pq.read_table('sales.parquet')",
+    "pyarrow, a dataset": "ds.dataset('sales.parquet')",
+    "dask": "dd.read_parquet('sales.parquet')",
+}
+DERIVE = {
+    "pandas": "sales[sales.sold > 1]",
+    "polars": "sales.filter(pl.col('sold') > 1)",
+    "polars, lazy": "sales.filter(pl.col('sold') > 1)",
+    "duckdb": "duckdb.sql('SELECT * FROM sales WHERE sold > 1')",
+    "ibis": "sales.filter(sales.sold > 1)",
+    "pyarrow": "sales.slice(1)",
+    "pyarrow, a dataset": "sales.filter(ds.field('sold') > 1)",
+    "dask": "sales[sales.sold > 1]",
+}
+CHANGE = {
+    "pandas": "sales['twice'] = sales.sold * 2",
+    "polars": "sales.insert_column(0, pl.Series('n', [1, 2, 3, 4]))",
+    "polars, lazy": "sales = sales.with_columns(n=1)",
+    "duckdb": "sales = sales.project('city')",
+    "ibis": "sales = sales.mutate(n=1)",
+    "pyarrow": "sales = sales.drop_columns(['city'])",
+    "pyarrow, a dataset": "sales = sales.filter(ds.field('sold') > 2)",
+    "dask": "sales['twice'] = sales.sold * 2",
 }
 
 
 class Place:
     """A namespace beside a file."""
 
-    def __init__(self, row: Row, folder: Path) -> None:
-        self.row, self.folder, self.executor = row, folder, CodeExecutor()
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder, self.executor = kind, folder, CodeExecutor()
+        self.library = kind.partition(",")[0]
+        self.rows = 4 if kind in ("pandas", "polars", "pyarrow") else None
 
     async def __call__(self, code: str, scope: RunScope = USER) -> KernelOutput:
         with run_scope(scope):
@@ -131,23 +94,23 @@ class Place:
         return {ref.name: ref.version for ref in origin.inputs}
 
 
-@pytest.fixture(params=ROWS)
+@pytest.fixture(params=MAKE)
 async def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    made = Place(ROWS[request.param], tmp_path)
+    made = Place(request.param, tmp_path)
     monkeypatch.chdir(tmp_path)
     SALES.to_parquet(tmp_path / "sales.parquet")
     await made.executor.set_cwd(str(tmp_path))
-    await made(made.row.imports)
-    await made(f"sales = {made.row.make}")
+    await made(IMPORTS)
+    await made(f"sales = {MAKE[made.kind]}")
     return made
 
 
 async def test_inventory_names_library_columns_and_rows(place: Place) -> None:
     (told,), left_out = summarise({"sales": place.sales})
-    assert (left_out, told["rows"]) == (0, place.row.rows)
-    assert told.get("library", "pandas") == place.row.library
+    assert (left_out, told["rows"]) == (0, place.rows)
+    assert told.get("library", "pandas") == place.library
     assert [(each["name"], each["dtype"]) for each in told["columns"]] == [
         ("city", "str"),
         ("sold", "int64"),
@@ -158,8 +121,8 @@ async def test_shown_table_has_existing_rows(place: Place) -> None:
     for shown in ("sales", "display(sales)", "print(sales)"):
         (table,) = (await place(shown)).outputs
         assert isinstance(table, DataFrameObject)
-        assert ("Oslo" in table.with_rows().get("text", "")) == (place.row.rows is not None)
-    assert in_words(place.sales).startswith(f"<{place.row.library} ")
+        assert ("Oslo" in table.with_rows().get("text", "")) == (place.rows is not None)
+    assert in_words(place.sales).startswith(f"<{place.library} ")
 
 
 async def test_lineage_includes_file_and_derivations(place: Place) -> None:
@@ -168,18 +131,18 @@ async def test_lineage_includes_file_and_derivations(place: Place) -> None:
     assert origin is not None
     assert origin.sources == ("sales.parquet",)
     await place("sales")
-    await place(f"some = {place.row.derive}")
+    await place(f"some = {DERIVE[place.kind]}")
     assert place.inputs("some")["sales"] == ledger.version("sales") == 1
-    await place(place.row.change, TURN)
+    await place(CHANGE[place.kind], TURN)
     assert [ref.name for ref in ledger.stale("some")] == ["sales"]
 
 
 async def test_changing_turn_is_undone(place: Place) -> None:
     changes, checkpoints = Changes(), place.executor.checkpoints()
-    await place(f"some = {place.row.derive}")
+    await place(f"some = {DERIVE[place.kind]}")
     object_before, columns = place.sales, frame_names(place.sales)
     checkpoints.take()
-    await place(place.row.change, TURN)
+    await place(CHANGE[place.kind], TURN)
     assert frame_names(place.sales) != columns or place.sales is not object_before
     change = checkpoints.close()
     assert change is not None
@@ -201,47 +164,39 @@ async def test_table_is_published_by_its_own_writer(place: Place) -> None:
     pd.testing.assert_frame_equal(decode_dataset(stored), SALES, check_dtype=False)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A table that is computed later: ``make`` uses ``seen``, a function that notes each of its
-    values, and ``compute`` has it called."""
-
-    make: str
-    compute: str
-
-
+# Tables computed later: code that makes one with ``seen``, which notes values, and computes it.
 PLANS = {
-    "polars": Plan(
+    "polars": (
         "import polars as pl\n"
         "plan = pl.LazyFrame({'n': range(3)}).select(pl.col('n').map_elements(seen, pl.Int64))",
         "plan.collect()",
     ),
-    "duckdb": Plan(
+    "duckdb": (
         "import duckdb\ncon = duckdb.connect()\n"
         "con.create_function('seen', seen, ['BIGINT'], 'BIGINT')\n"
         "plan = con.sql('SELECT seen(range) AS n FROM range(3)')",
         "plan.fetchall()",
     ),
-    "ibis": Plan(
+    "ibis": (
         "import ibis\nibis.options.interactive = True\n"
         "marked = ibis.udf.scalar.python(seen, signature=((int,), int))\n"
         "plan = ibis.range(3).unnest().name('n').as_table().select(n=lambda t: marked(t.n))",
         "plan.to_pyarrow()",
     ),
-    "ibis, a column and a number": Plan(
+    "ibis, a column and a number": (
         "import ibis\nibis.options.interactive = True\n"
         "marked = ibis.udf.scalar.python(seen, signature=((int,), int))\n"
         "column = ibis.range(3).unnest().name('n').as_table().select(n=lambda t: marked(t.n)).n\n"
         "plan = column.sum().name('n')",
         "plan.to_pyarrow()",
     ),
-    "pyarrow": Plan(
+    "pyarrow": (
         "import pyarrow as pa\n"
         "batches = (pa.record_batch({'n': [seen(each)]}) for each in range(3))\n"
         "plan = pa.RecordBatchReader.from_batches(pa.schema({'n': pa.int64()}), batches)",
         "plan.read_all()",
     ),
-    "dask": Plan(
+    "dask": (
         "import pandas as pd, dask.dataframe as dd\n"
         "whole = dd.from_pandas(pd.DataFrame({'n': range(3)}), npartitions=2)\n"
         "plan = whole.n.map(seen, meta=('n', 'int64')).to_frame()\n"
@@ -259,7 +214,7 @@ async def test_plan_is_not_computed_for_display(library: str) -> None:
         asked.append(number)
         return number
 
-    executor, plan = CodeExecutor(), PLANS[library]
+    executor, (make, compute) = CodeExecutor(), PLANS[library]
     executor.namespace()["seen"] = seen
 
     async def run(code: str) -> None:
@@ -267,7 +222,7 @@ async def test_plan_is_not_computed_for_display(library: str) -> None:
             output = await executor.execute(code)
         assert output.error is None, output.error
 
-    await run(plan.make)
+    await run(make)
     asked.clear()  # DuckDB calls a function once to learn that it has no effect
     checkpoints = executor.checkpoints()
     checkpoints.take()
@@ -281,7 +236,7 @@ async def test_plan_is_not_computed_for_display(library: str) -> None:
     assert asked == []
     (told,) = (each for each in summaries if each["name"] == "plan")
     assert (told["rows"], [each["name"] for each in told["columns"]]) == (None, ["n"])
-    await run(plan.compute)
+    await run(compute)
     assert sorted(asked) == [0, 1, 2]
 
 
@@ -400,7 +355,7 @@ async def test_built_in_model_says_it_uses_pandas(place: Place) -> None:
     )
     agent = Agent(model="offline", code_executor=place.executor)
     result = await agent.ask("total sold by city in sales", ctx=AgentContext(notebook=context))
-    assert result.ok == (place.row.library == "pandas")
+    assert result.ok == (place.library == "pandas")
     if not result.ok:
         (last,) = (each for each in result.events if isinstance(each, Handoff))
-        assert f"sales is a table of {place.row.library}" in last.rationale
+        assert f"sales is a table of {place.library}" in last.rationale

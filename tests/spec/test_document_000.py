@@ -145,24 +145,10 @@ async def broken(x: int = 0) -> ToolResult:
 # Kinds, actions and the failure.
 
 
-def test_exactly_thirteen_kinds() -> None:
+def test_exactly_thirteen_kinds_and_five_actions() -> None:
     assert {kind.value for kind in FailureKind} == set(DEFAULTS)
-    assert all(kind.name == kind.value for kind in FailureKind)
-
-
-def test_exactly_five_actions() -> None:
-    assert {action.value for action in Action} == {
-        "retry",
-        "narrow_scope",
-        "ask_user",
-        "handoff",
-        "stop",
-    }
-
-
-def test_kind_is_a_string() -> None:
-    assert isinstance(FailureKind.tool_error, str)
-    assert f"{FailureKind.tool_error}" == "tool_error"
+    assert {*map(str, Action)} == {"retry", "narrow_scope", "ask_user", "handoff", "stop"}
+    assert all(each.name == each.value == f"{each}" for each in (*FailureKind, *Action))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,61 +169,34 @@ def test_example_failure_prints_as_documented() -> None:
     assert failure.suggested_action is Action.handoff
 
 
-def test_failure_has_documented_defaults() -> None:
-    failure = failure_of(FailureKind.tool_error)
-    assert (failure.blockers, failure.partial_data, dict(failure.metadata)) == ((), None, {})
-
-
-def test_failure_fields_are_in_order() -> None:
-    failure = Failure(FailureKind.tool_error, "text", ("b",), Action.stop, {"a": 1}, {"m": 1})
-    assert failure.blockers == ("b",)
-    assert failure.suggested_action is Action.stop
-    assert failure.partial_data == {"a": 1}
-    assert dict(failure.metadata) == {"m": 1}
-
-
-def test_failure_is_a_frozen_dataclass() -> None:
-    failure: Any = failure_of(FailureKind.tool_error)
-    assert dataclasses.is_dataclass(Failure)
+def test_failure_is_a_frozen_value_with_documented_fields() -> None:
+    plain: Any = failure_of(FailureKind.tool_error)
+    assert (plain.blockers, plain.partial_data, dict(plain.metadata)) == ((), None, {})
+    assert dataclasses.fields(plain)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        failure.explanation = "another"
-
-
-def test_unknown_kind_is_rejected() -> None:
+        plain.explanation = "another"
+    blockers: Any = ["b"]
+    full = Failure(FailureKind.tool_error, "text", blockers, Action.stop, {"a": 1}, {"m": 1})
+    assert (full.blockers, full.suggested_action) == (("b",), Action.stop)
+    assert (full.partial_data, dict(full.metadata)) == ({"a": 1}, {"m": 1})
     kind: Any = "tool_timeout"
     with pytest.raises(ValueError, match="tool_timeout"):
         Failure(kind=kind, explanation="x")
 
 
-def test_blockers_list_becomes_tuple() -> None:
-    blockers: Any = ["a", "b"]
-    assert failure_of(FailureKind.tool_error, blockers=blockers).blockers == ("a", "b")
-
-
-def test_metadata_is_ignored_in_equality_and_hash() -> None:
-    one = failure_of(FailureKind.tool_error, metadata={"iteration": 1})
-    two = failure_of(FailureKind.tool_error, metadata={"iteration": 2})
-    assert one == two
-    assert hash(one) == hash(two)
-    assert len({one, two}) == 1
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("other", "is_equal"),
     [
-        failure_of(FailureKind.no_progress),
-        failure_of(FailureKind.tool_error, "something else"),
-        failure_of(FailureKind.tool_error, blockers=("b",)),
+        (failure_of(FailureKind.tool_error, metadata={"iteration": 2}), True),
+        (failure_of(FailureKind.tool_error, suggested_action=Action.stop), True),
+        (failure_of(FailureKind.no_progress), False),
+        (failure_of(FailureKind.tool_error, "something else"), False),
+        (failure_of(FailureKind.tool_error, blockers=("b",)), False),
     ],
 )
-def test_kind_explanation_and_blockers_define_equality(other: Failure) -> None:
-    assert failure_of(FailureKind.tool_error) != other
-
-
-def test_suggested_action_is_ignored_in_equality() -> None:
-    assert failure_of(FailureKind.tool_error) == failure_of(
-        FailureKind.tool_error, suggested_action=Action.stop
-    )
+def test_kind_explanation_and_blockers_define_equality(other: Failure, is_equal: bool) -> None:
+    one = failure_of(FailureKind.tool_error, metadata={"iteration": 1})
+    assert (one == other) == (len({one, other}) == 1) == is_equal
 
 
 def test_failure_survives_json_in_state() -> None:
@@ -264,39 +223,42 @@ def test_raised_failure_carries_kind_and_explanation() -> None:
 # Detectors: before a step.
 
 
-def test_fresh_run_has_no_failure() -> None:
-    assert pre_step(small_state(), GUARDRAILS) is None
-
-
-@pytest.mark.parametrize(("iteration", "fires"), [(0, False), (2, False), (3, True), (4, True)])
-def test_iteration_limit_fires_when_counter_reaches_it(iteration: int, fires: bool) -> None:
-    found = pre_step(small_state(iteration=iteration), AgentGuardrails(max_iterations=3))
-    assert (found is not None) == fires
-    if found is not None:
-        assert found.kind is FailureKind.iteration_limit
-        assert found.metadata["iteration"] == iteration
-        assert found.metadata["max_iterations"] == 3
-
-
-@pytest.mark.parametrize(("elapsed", "fires"), [(200.0, False), (301.0, True)])
-def test_time_limit_fires_past_its_seconds(elapsed: float, fires: bool) -> None:
-    state = small_state(accumulated_elapsed_s=elapsed)
-    found = pre_step(state, AgentGuardrails(max_execution_time_s=300))
-    assert (found is not None) == fires
-    if found is not None:
-        assert found.kind is FailureKind.time_limit
-        assert found.metadata["elapsed_s"] >= 301
-        assert found.metadata["max_execution_time_s"] == 300
-
-
-@pytest.mark.parametrize(("silence", "fires"), [(0.0, False), (31.0, True)])
-def test_silence_past_stall_threshold_is_no_progress(silence: float, fires: bool) -> None:
-    state = small_state(last_event_time_s=time.monotonic() - silence)
-    found = pre_step(state, AgentGuardrails(stall_threshold_s=30))
-    assert (found is not None) == fires
-    if found is not None:
-        assert found.kind is FailureKind.no_progress
-        assert found.metadata["silence_s"] >= 31
+@pytest.mark.parametrize(
+    ("limits", "state", "kind", "measured"),
+    [
+        ({}, {}, None, {}),
+        ({"max_iterations": 3}, {"iteration": 2}, None, {}),
+        *(
+            (
+                {"max_iterations": 3},
+                {"iteration": iteration},
+                "iteration_limit",
+                {"iteration": iteration, "max_iterations": 3},
+            )
+            for iteration in (3, 4)
+        ),
+        ({"max_execution_time_s": 300}, {"accumulated_elapsed_s": 200.0}, None, {}),
+        (
+            {"max_execution_time_s": 300},
+            {"accumulated_elapsed_s": 301.0},
+            "time_limit",
+            {"elapsed_s": 301, "max_execution_time_s": 300},
+        ),
+        ({"stall_threshold_s": 30}, {"silent": 0.0}, None, {}),
+        ({"stall_threshold_s": 30}, {"silent": 31.0}, "no_progress", {"silence_s": 31}),
+    ],
+)
+def test_each_limit_fires_at_its_value(
+    limits: dict[str, Any], state: dict[str, Any], kind: str | None, measured: dict[str, float]
+) -> None:
+    given = {key: value for key, value in state.items() if key != "silent"}
+    if "silent" in state:
+        given["last_event_time_s"] = time.monotonic() - state["silent"]
+    found = pre_step(small_state(**given), AgentGuardrails(**limits))
+    assert (found and found.kind) == kind
+    for name, least in measured.items():
+        assert found is not None
+        assert least <= found.metadata[name] < least + 1
 
 
 @pytest.mark.parametrize(
@@ -357,26 +319,25 @@ def test_call_reaching_hard_threshold_is_a_loop(recorded: int, fires: bool) -> N
         assert found.metadata["tool_name"] == "look"
 
 
-def test_call_with_other_arguments_is_no_loop() -> None:
-    state = in_history(small_state(), "look", {"x": 1}, 9)
-    answer = response(("look", {"x": 2}))
-    assert post_llm(response=answer, state=state, guardrails=GUARDRAILS) is None
-
-
-def test_any_call_of_an_answer_may_be_the_loop() -> None:
-    state = in_history(small_state(), "look", {"x": 1}, 9)
-    answer = response(("look", {"x": 2}), ("look", {"x": 1}))
+@pytest.mark.parametrize(
+    ("recorded", "calls", "is_loop"),
+    [
+        ({"x": 1}, [{"x": 2}], False),
+        ({"x": 1}, [{"x": 2}, {"x": 1}], True),
+        # Arguments that are no JSON are compared as text.
+        ({"_raw_args": "{broken"}, ["{broken"], True),
+    ],
+)
+def test_any_call_of_an_answer_may_be_the_loop(
+    recorded: dict[str, Any], calls: list[Any], is_loop: bool
+) -> None:
+    state = in_history(small_state(), "look", recorded, 9)
+    answer = response(*(("look", arguments) for arguments in calls))
     found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
-    assert found is not None
-    assert found.kind is FailureKind.loop_detected
-
-
-def test_invalid_json_arguments_are_compared_as_text() -> None:
-    state = in_history(small_state(), "look", {"_raw_args": "{broken"}, 9)
-    answer = response(("look", "{broken"))
-    found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
-    assert found is not None
-    assert found.metadata["signature"] == loop_signature("look", {"_raw_args": "{broken"})
+    assert (found is not None) == is_loop
+    if found is not None:
+        assert found.kind is FailureKind.loop_detected
+        assert found.metadata["signature"] == loop_signature("look", recorded)
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
@@ -395,23 +356,11 @@ def test_soft_threshold_detects_nothing() -> None:
     assert post_llm(response=answer, state=state, guardrails=rails) is None
 
 
-def test_signature_is_name_and_eight_hash_digits() -> None:
-    assert re.fullmatch(r"look:[0-9a-f]{8}", loop_signature("look", {"x": 1}))
-
-
-def test_signature_hashes_sorted_json_arguments() -> None:
-    text = '{"a": 1, "b": 2}'
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+def test_signature_is_name_and_hash_of_sorted_json_without_purpose() -> None:
+    digest = hashlib.sha256(b'{"a": 1, "b": 2}').hexdigest()[:8]
     assert loop_signature("look", {"b": 2, "a": 1}) == f"look:{digest}"
-
-
-def test_signature_accepts_non_json_values() -> None:
+    assert loop_signature("look", {"b": 2, "a": 1, "_ui_message": "Again"}) == f"look:{digest}"
     assert loop_signature("look", {"x": {1}}) == loop_signature("look", {"x": "{1}"})
-
-
-def test_purpose_is_not_part_of_signature() -> None:
-    plain = loop_signature("look", {"x": 1})
-    assert loop_signature("look", {"x": 1, "_ui_message": "Looking again"}) == plain
 
 
 def test_recorded_call_is_appended_and_counted() -> None:
@@ -483,35 +432,14 @@ def test_policy_is_a_protocol_of_three_methods() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_retry_budgets_match_the_document(kind: FailureKind) -> None:
-    assert DefaultPolicy().retry_budget(kind) == BUDGETS.get(kind, 0)
-
-
-@pytest.mark.parametrize(("attempt", "seconds"), [(0, 1.0), (1, 2.0), (4, 16.0), (5, 30.0)])
-def test_provider_backoff_doubles_to_thirty_seconds(attempt: int, seconds: float) -> None:
-    waited = DefaultPolicy().backoff(FailureKind.transient_provider, attempt=attempt)
-    assert waited == seconds
-
-
-def test_late_attempt_waits_thirty_seconds() -> None:
-    assert DefaultPolicy().backoff(FailureKind.transient_provider, 5000) == 30.0
-
-
-@pytest.mark.parametrize("kind", [one for one in KINDS if one != "transient_provider"])
-def test_other_kinds_have_no_backoff(kind: FailureKind) -> None:
-    assert DefaultPolicy().backoff(kind, 3) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_first_failure_gets_default_action(kind: FailureKind) -> None:
-    decided = DefaultPolicy().decide(failure_of(kind), small_state())
-    assert decided is default_action_for(kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_suggested_action_is_the_starting_point(kind: FailureKind) -> None:
-    failure = failure_of(kind, suggested_action=Action.stop)
-    assert DefaultPolicy().decide(failure, small_state()) is Action.stop
+def test_policy_has_documented_budget_backoff_and_actions(kind: FailureKind) -> None:
+    policy, attempts = DefaultPolicy(), (0, 1, 4, 5, 5000)
+    assert policy.retry_budget(kind) == BUDGETS.get(kind, 0)
+    waits = [1.0, 2.0, 16.0, 30.0, 30.0] if kind == "transient_provider" else [0.0] * 5
+    assert [policy.backoff(kind, attempt) for attempt in attempts] == waits
+    assert policy.decide(failure_of(kind), small_state()) is default_action_for(kind)
+    stopping = failure_of(kind, suggested_action=Action.stop)
+    assert policy.decide(stopping, small_state()) is Action.stop
 
 
 @pytest.mark.parametrize("kind", [FailureKind(name) for name in BUDGETS])
@@ -610,45 +538,36 @@ async def test_retry_waits_as_policy_says() -> None:
     assert asked == [FailureKind.transient_provider]
 
 
-async def test_narrowed_stall_offers_three_endings() -> None:
-    state = fresh_state()
-    await funnel(failure_of(FailureKind.no_progress), state)
-    assert state.pending_instruction is not None
-    for tool in ("ask_user", "return_done", "return_unable"):
-        assert tool in state.pending_instruction
-
-
-@pytest.mark.parametrize("kind", ["scope_too_large", "kernel_invalidated"])
-async def test_narrowed_scope_asks_for_smallest_next_step(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("no_progress", ("ask_user", "return_done", "return_unable")),
+        ("scope_too_large", ("smallest next step",)),
+        ("kernel_invalidated", ("smallest next step",)),
+        ("tool_error", None),
+    ],
+)
+async def test_narrowing_sets_instruction_and_retry_none(
+    kind: str, told: tuple[str, ...] | None
+) -> None:
     state = fresh_state()
     await funnel(failure_of(FailureKind(kind)), state)
-    assert state.pending_instruction is not None
-    assert "smallest next step" in state.pending_instruction
-
-
-async def test_retry_sets_no_instruction() -> None:
-    state = fresh_state()
-    await funnel(failure_of(FailureKind.tool_error), state)
-    assert state.pending_instruction is None
-
-
-async def test_ask_suspends_with_verifiable_record() -> None:
-    state = fresh_state()
-    [event] = await funnel(failure_of(FailureKind.ambiguous_input, "two columns fit"), state)
-    assert event.question
-    assert event.originating_failure_kind is FailureKind.ambiguous_input
-    assert isinstance(event.suspension_record, SuspensionRecord)
-    assert verify_suspension_token(record=event.suspension_record, secret=SECRET)
-    assert event.suspension_record.originating_failure_kind is FailureKind.ambiguous_input
+    if told is None:
+        assert state.pending_instruction is None
+    else:
+        assert [each for each in told if each not in str(state.pending_instruction)] == []
 
 
 @pytest.mark.parametrize(
     "kind", ["ambiguous_input", "loop_detected", "iteration_limit", "time_limit"]
 )
-async def test_kinds_needing_a_person_ask_a_question(kind: str) -> None:
+async def test_kinds_needing_a_person_suspend_with_verifiable_record(kind: str) -> None:
     [event] = await funnel(failure_of(FailureKind(kind)), fresh_state())
     assert isinstance(event, UserInputRequested)
+    assert event.question
     assert event.originating_failure_kind == kind
+    assert event.suspension_record.originating_failure_kind == kind
+    assert verify_suspension_token(record=event.suspension_record, secret=SECRET)
 
 
 async def test_suspension_counts_its_failure() -> None:

@@ -463,29 +463,18 @@ def words_of(events: list[Any]) -> str:
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_answer_of_every_shape_is_understood(run: Callable[..., Any], shape: Any) -> None:
-    first = Reply("Let me see first.", calls=(("look", {"x": 7}),))
+    first = Reply("Let me see first.", calls=(("look", {"x": 7}), ("look", {"x": 8})))
     one = await run(first, done(), shape=shape)
     ran = [event for event in one.events if isinstance(event, ToolEvent) and event.completed]
-    assert [event.tool_name for event in ran] == ["look", "return_done"]
-    assert "saw 7" in str(one.state.messages)
-    assert one.provider.asked == 2
-    assert one.state.done
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_text_of_every_shape_is_emitted(run: Callable[..., Any], shape: Any) -> None:
-    words = Reply("Let me see first.", calls=(("return_done", {"summary": "Seen."}),))
-    one = await run(words, shape=shape)
+    assert [event.tool_name for event in ran] == ["look", "look", "return_done"]
     assert words_of(one.events) == "Let me see first."
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_usage_of_every_shape_is_counted(run: Callable[..., Any], shape: Any) -> None:
-    one = await run(use("look", x=1), done(), shape=shape)
-    assert one.state.cumulative_prompt_tokens == 20
-    assert one.state.cumulative_completion_tokens == 10
+    assert [each in str(one.state.messages) for each in ("saw 7", "saw 8")] == [True, True]
     completed = [event for event in one.events if isinstance(event, LLMCallCompleted)]
     assert [event.prompt_tokens for event in completed] == [10, 10]
+    assert one.state.cumulative_prompt_tokens == 20
+    assert one.state.cumulative_completion_tokens == 10
+    assert one.provider.asked == 2
+    assert one.state.done
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -494,14 +483,6 @@ async def test_answer_without_usage_is_no_failure(run: Callable[..., Any], shape
     one = await run(reply, shape=shape)
     assert one.state.done
     assert not [event for event in one.events if isinstance(event, AgentError | Handoff)]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_several_calls_of_one_answer_all_run(run: Callable[..., Any], shape: Any) -> None:
-    both = Reply(calls=(("look", {"x": 1}), ("look", {"x": 2})))
-    one = await run(both, done(), shape=shape)
-    assert "saw 1" in str(one.state.messages)
-    assert "saw 2" in str(one.state.messages)
 
 
 async def test_chunk_builder_is_looked_up_at_call_time(
@@ -594,23 +575,12 @@ async def test_configured_model_is_asked(
     assert one.provider.requests[0]["model"] == "gpt-4o-mini"
 
 
-async def test_text_is_kept_on_failure(run: Callable[..., Any]) -> None:
+async def test_text_alone_is_kept_and_does_not_end_a_run(run: Callable[..., Any]) -> None:
     one = await run(Reply("A very odd sentence."), done())
+    assert only(one.events, AgentError).failure.kind is FailureKind.no_progress
+    assert one.provider.asked == 2
     assert "A very odd sentence." in str(one.state.messages)
     assert "A very odd sentence." in str(one.provider.requests[1]["messages"])
-
-
-async def test_text_alone_does_not_end_a_run(run: Callable[..., Any]) -> None:
-    one = await run(Reply("The answer is 4."), done())
-    error = only(one.events, AgentError)
-    assert error.failure.kind is FailureKind.no_progress
-    assert one.provider.asked == 2
-
-
-async def test_each_iteration_asks_model_once(run: Callable[..., Any]) -> None:
-    one = await run(use("look", x=1), use("look", x=2), done())
-    assert len([event for event in one.events if isinstance(event, LLMCallCompleted)]) == 3
-    assert one.provider.asked == 3
 
 
 async def test_every_call_has_one_result_in_transcript(run: Callable[..., Any]) -> None:
@@ -648,8 +618,11 @@ async def test_messages_may_be_objects(run: Callable[..., Any]) -> None:
     assert one.state.done
 
 
-async def test_request_repeats_its_predecessor(run: Callable[..., Any]) -> None:
+async def test_each_iteration_asks_once_and_repeats_its_predecessor(
+    run: Callable[..., Any],
+) -> None:
     one = await run(use("look", x=1), use("look", x=2), done())
+    assert len([event for event in one.events if isinstance(event, LLMCallCompleted)]) == 3
     first, second, third = [request["messages"] for request in one.provider.requests]
     assert second[: len(first)] == first
     assert third[: len(second)] == second
@@ -733,15 +706,11 @@ async def thinking(*thoughts: str) -> AsyncIterator[Any]:
         yield ModelResponseStream(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
 
 
-async def test_reasoning_is_separate_from_text(run: Callable[..., Any]) -> None:
+async def test_reasoning_is_separate_from_text_and_accumulates(run: Callable[..., Any]) -> None:
     one = await run(thinking("Hm, ", "a mean."), done())
     thought = [event for event in one.events if event.type == "reasoning_delta"]
     assert "".join(event.content for event in thought) == "Hm, a mean."
     assert words_of(one.events) == "Seen."
-
-
-async def test_reasoning_accumulates_in_state(run: Callable[..., Any]) -> None:
-    one = await run(thinking("Hm, ", "a mean."), done())
     assert "Hm, a mean." in one.state.accumulated_reasoning
 
 
@@ -870,22 +839,17 @@ def long_state(iterations: int = 4, **more: Any) -> RunState:
 LESSON = Failure(FailureKind.tool_error, "no such column")
 
 
-def test_same_state_renders_identically() -> None:
-    state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
-    one = json.dumps(render_for_llm(state, instructions="You analyse."))
-    again = RunState.model_validate_json(state.model_dump_json())
-    assert json.dumps(render_for_llm(state, instructions="You analyse.")) == one
-    assert json.dumps(render_for_llm(again, instructions="You analyse.")) == one
-
-
-def test_rendering_changes_nothing() -> None:
+def test_rendering_is_byte_stable_and_changes_nothing() -> None:
     state = long_state(lessons_learned=[LESSON], pending_instruction="Take a small step.")
     before = state.model_dump_json()
     rendered = render_for_llm(state, instructions="You analyse.")
+    one = json.dumps(rendered)
     for message in rendered:
         message["content"] = "changed"
         message.setdefault("tool_calls", []).clear()
     assert state.model_dump_json() == before
+    for again in (state, RunState.model_validate_json(before)):
+        assert json.dumps(render_for_llm(again, instructions="You analyse.")) == one
 
 
 def test_prompt_parts_are_in_order() -> None:
@@ -918,6 +882,7 @@ def test_only_old_observations_are_compacted() -> None:
         old = raw["role"] == "tool" and raw["tool_call_id"] in {"c0", "c1"}
         if old:
             assert len(sent["content"]) < len(raw["content"]) / 2
+            assert sent["tool_call_id"] == raw["tool_call_id"]
         else:
             assert sent["content"] == raw["content"]
 
@@ -938,16 +903,6 @@ def test_newest_observation_stays_whole() -> None:
     assert sent["content"] == state.messages[2]["content"]
 
 
-def test_compacted_observation_stays_identifiable() -> None:
-    state = long_state(4)
-    [first, *_] = [message for message in render_for_llm(state) if message["role"] == "tool"]
-    assert first["tool_call_id"] == "c0"
-
-
-def test_two_iterations_count_as_recent() -> None:
-    assert RECENT_ITERATIONS_DEFAULT == 2
-
-
 @pytest.mark.parametrize(
     ("roles", "cutoff"),
     [
@@ -963,8 +918,9 @@ def test_cut_is_at_second_last_answer(roles: list[str], cutoff: int) -> None:
     assert recent_iterations_cutoff(messages) == cutoff
 
 
-def test_cut_moves_with_iterations() -> None:
+def test_two_iterations_are_recent_unless_more_are_asked_for() -> None:
     messages = [{"role": "assistant", "content": "x"} for _ in range(6)]
+    assert (RECENT_ITERATIONS_DEFAULT, recent_iterations_cutoff(messages)) == (2, 4)
     assert recent_iterations_cutoff(messages, n_iterations=3) == 3
 
 
@@ -1036,20 +992,13 @@ def test_elapsed_time_includes_earlier_segments() -> None:
 
 
 def test_token_is_nonce_and_hmac() -> None:
-    token = compute_suspension_token(run_id="r1", session_id="s1", secret=SECRET, nonce="n0")
+    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1"}
     wanted = hmac.new(SECRET.encode(), b"r1:s1:n0", hashlib.sha256).hexdigest()
-    assert token == f"n0.{wanted}"
-
-
-def test_secret_may_be_text_or_bytes() -> None:
-    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "nonce": "n0"}
-    text = compute_suspension_token(secret=SECRET, **given)
-    assert compute_suspension_token(secret=SECRET.encode(), **given) == text
-
-
-def test_two_tokens_of_one_run_differ() -> None:
-    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "secret": SECRET}
-    assert compute_suspension_token(**given) != compute_suspension_token(**given)
+    for secret in (SECRET, SECRET.encode()):
+        token = compute_suspension_token(**given, secret=secret, nonce="n0")
+        assert token == f"n0.{wanted}"
+    two = {compute_suspension_token(**given, secret=SECRET) for _ in range(2)}
+    assert len(two) == 2
 
 
 @pytest.mark.parametrize("secret", ["", b""])
@@ -1086,20 +1035,22 @@ def test_record_carries_what_resume_needs(record: SuspensionRecord) -> None:
     assert "saw 1" in str(record.messages)
 
 
-def test_record_survives_json_and_verifies(record: SuspensionRecord) -> None:
+@pytest.mark.parametrize(
+    ("changed", "secret", "is_true"),
+    [
+        ({}, SECRET, True),
+        *(({field: "another"}, SECRET, False) for field in ("run_id", "session_id")),
+        ({"suspension_token": "another"}, SECRET, False),
+        ({}, "another", False),
+    ],
+)
+def test_record_survives_json_and_verifies_as_it_was(
+    record: SuspensionRecord, changed: dict[str, str], secret: str, is_true: bool
+) -> None:
     back = SuspensionRecord.model_validate_json(record.model_dump_json())
     assert back == record
-    assert verify_suspension_token(record=back, secret=SECRET) is True
-
-
-@pytest.mark.parametrize("field", ["run_id", "session_id", "suspension_token"])
-def test_record_of_another_run_does_not_verify(record: SuspensionRecord, field: str) -> None:
-    forged = record.model_copy(update={field: "another"})
-    assert verify_suspension_token(record=forged, secret=SECRET) is False
-
-
-def test_record_under_another_secret_does_not_verify(record: SuspensionRecord) -> None:
-    assert verify_suspension_token(record=record, secret="another") is False
+    told = back.model_copy(update=changed)
+    assert verify_suspension_token(record=told, secret=secret) is is_true
 
 
 async def test_resumed_run_continues_with_reply(
@@ -1112,16 +1063,9 @@ async def test_resumed_run_continues_with_reply(
         {"role": one["role"], "content": one["content"]} for one in sent
     ]
     assert "saw 1" in str(sent)
-    assert not [event for event in events if isinstance(event, AgentError | Handoff)]
-
-
-async def test_resumed_transcript_answers_every_call(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, provider = await continued(record, "the second one", monkeypatch)
-    sent = provider.requests[0]["messages"]
     asked = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
     assert sorted(asked) == sorted(one["tool_call_id"] for one in sent if one["role"] == "tool")
+    assert not [event for event in events if isinstance(event, AgentError | Handoff)]
 
 
 @pytest.mark.parametrize("reply", ["", "  \n"])
@@ -1147,18 +1091,14 @@ def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
     return record.model_copy(update={"suspended_at": when.isoformat()})
 
 
+@pytest.mark.parametrize(
+    ("hours", "given"), [(25, {}), (1, {"max_suspension_age_s": 60})], ids=["default", "given"]
+)
 async def test_stale_record_is_refused(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
+    record: SuspensionRecord, hours: float, given: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SuspensionExpired):
-        await continued(older(record, 25), "yes", monkeypatch)
-
-
-async def test_maximum_age_is_configurable(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SuspensionExpired):
-        await continued(older(record, 1), "yes", monkeypatch, max_suspension_age_s=60)
+        await continued(older(record, hours), "yes", monkeypatch, **given)
 
 
 @pytest.mark.parametrize(

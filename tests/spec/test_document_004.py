@@ -361,6 +361,7 @@ async def test_each_type_has_its_recovery(name: str, answers: tuple[str, ...]) -
         (FailureType.SCHEMA_MISMATCH, ("eta must be a date",)),
         (FailureType.GOAL_DRIFT, ("Where is order A102?",)),
         (FailureType.CONTEXT_OVERFLOW, ("A102",)),
+        (FailureType.LOOP_DETECTED, ("query_dbs",)),
     ],
 )
 async def test_hint_contains_documented_parts(kind: FailureType, told: tuple[str, ...]) -> None:

@@ -30,10 +30,7 @@ class Figures:
 def answers(part: Part, shape: Shape) -> list[tuple[Entry, FailureType]]:
     """Each entry of ``part`` with what the rules say."""
     return [
-        (
-            entry,
-            RulesClassifier(constraints=entry.constraints).judge(entry.steps(shape), run=entry.run),
-        )
+        (entry, RulesClassifier(constraints=entry.constraints).judge(entry.steps(shape)))
         for entry in entries(part)
     ]
 
@@ -57,22 +54,10 @@ def of_decisions(pairs: Iterable[tuple[Entry, FailureType]]) -> Figures:
     return Figures(*(sum(getattr(f, name) for f in each) for name in ("right", "said", "true")))
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
-
-
 def report(part: Part, shape: Shape) -> str:
-    """The table of one part."""
+    """The figures of one part, a line for each type."""
     pairs = answers(part, shape)
-    lines = [f"{part} part, {shape}: {len(pairs)} entries"]
-    rows = [
-        *((kind.value, figures) for kind, figures in by_type(pairs).items()),
-        ("all but unknown", of_decisions(pairs)),
-    ]
-    lines.append(f"  {'type':<20}{'true':>6}{'said':>6}{'right':>6}{'precision':>11}{'recall':>9}")
-    for name, f in rows:
-        lines.append(
-            f"  {name:<20}{f.true:>6}{f.said:>6}{f.right:>6}"
-            f"{_percent(f.precision):>11}{_percent(f.recall):>9}"
-        )
-    return "\n".join(lines)
+    figures = {kind.value: each for kind, each in by_type(pairs).items()}
+    rows = {**figures, "all but unknown": of_decisions(pairs)}.items()
+    lines = (f"  {kind}: {each.precision} {each.recall} of {each.true}" for kind, each in rows)
+    return "\n".join((f"{part} part, {shape}, precision and recall", *lines))

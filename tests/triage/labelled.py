@@ -3,8 +3,8 @@
 One JSON object a line. ``types`` are the classes of the exception, nearest first and with their
 modules where those are known, none for a bare text; the other keys are the attributes that the
 library sets. ``shows`` is what an exception that the library itself made shows. A run has
-``steps`` instead (tool, input, output, words), and what it records of itself. ``unknown`` is the
-label of whatever cannot be told, or is none of the types.
+``steps`` instead (tool, input, output, words). ``unknown`` is the label of whatever cannot be told,
+or is none of the types.
 
 Four parts, by how much the rules know of them:
 
@@ -30,9 +30,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 from parsimony_kernel.core.evidence import step_of
-from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
-from parsimony_kernel.gate.groundedness import Seen, unknown_names
-from parsimony_kernel.gate.support import Results, unsupported
+from parsimony_kernel.core.taxonomy import FailureType, Step
 
 FOLDER = Path(__file__).parent / "corpus"
 TUNING_PERCENT = 60
@@ -67,20 +65,6 @@ class Entry:
     @property
     def constraints(self) -> tuple[str, ...]:
         return tuple(self.facts.get("constraints", ()))
-
-    @property
-    def run(self) -> TriageContext:
-        """What the run records of itself."""
-        given = dict(self.facts.get("run", {}))
-        for name, make in (("subgoals", tuple), ("done_subgoals", frozenset)):
-            if name in given:
-                given[name] = make(given[name])
-        if (observed := given.pop("observed", None)) is not None:
-            seen = Seen(observed, names=frozenset(given.pop("names", ())))
-            given["unobserved"] = lambda summary: bool(
-                unsupported(summary, Results(observed)) or [*unknown_names(summary, seen)]
-            )
-        return TriageContext(**given)
 
     def steps(self, shape: Shape) -> list[Step]:
         """The steps, the last of which is the one that failed."""

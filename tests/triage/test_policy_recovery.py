@@ -17,7 +17,7 @@ from parsimony_kernel.core.causes import (
 from parsimony_kernel.core.conversation import opening
 from parsimony_kernel.core.events import AgentError, PartialRunSummary, UserInputRequested
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 from parsimony_kernel.triage.failure_recovery import context_of, policy_as_recovery
@@ -37,26 +37,6 @@ def answering(action: RecoveryAction) -> FailurePolicy:
         return action
 
     return FailurePolicy(default=strategy)
-
-
-def test_policy_is_a_recovery_policy() -> None:
-    assert isinstance(policy_as_recovery(FailurePolicy()), RecoveryPolicy)
-
-
-@pytest.mark.parametrize(
-    ("plan", "action"),
-    [
-        (RecoveryAction.RETRY(), Action.retry),
-        (RecoveryAction.REPLAN(), Action.narrow_scope),
-        (RecoveryAction.RESUME(), Action.narrow_scope),
-        (RecoveryAction.ROLLBACK(), Action.narrow_scope),
-        (RecoveryAction.SUSPEND(), Action.ask_user),
-        (RecoveryAction.ESCALATE(), Action.handoff),
-        (RecoveryAction.ABORT(), Action.stop),
-    ],
-)
-def test_each_plan_is_one_action(plan: RecoveryAction, action: Action) -> None:
-    assert policy_as_recovery(answering(plan)).decide(failure(), RunState()) is action
 
 
 @pytest.mark.parametrize("kind", FailureKind)

@@ -139,14 +139,14 @@ async def answer(
     Raises:
         Cancelled: the run was stopped while a strategy was deciding; nothing is counted.
     """
-    kind, told = failure.kind, read or failure
-    wanted, plan, said = await _decided(context, told, state, run)
+    kind, shown = failure.kind, read or failure
+    wanted, plan, correction = await _decided(context, shown, state, run)
     action = _permitted(wanted, failure)
-    strategy, words = plan.name if plan else "", said if action is wanted else ""
+    strategy, words = plan.name if plan else "", correction if action is wanted else ""
     prior = state.failure_attempts.get(kind, 0)
     if HELD not in failure.metadata:  # waiting for approval is no failure
         state.record_failure_attempt(kind)
-        state.lessons_learned = remember(state.lessons_learned, told)
+        state.lessons_learned = remember(state.lessons_learned, shown)
         state.note_recovery(failure.type, strategy or action.value)
     if action not in _GOING_ON:
         state.done = True
@@ -163,7 +163,7 @@ async def answer(
         }
     else:
         how["put_back"], put_back = _gone_back(plan, run)
-        state.pending_instruction = f"{put_back} {words or _correction(told)}".strip()
+        state.pending_instruction = f"{put_back} {words or _correction(shown)}".strip()
         if failure.type is FailureType.CONTEXT_OVERFLOW:
             state.compaction += 1
     return ev.AgentError(

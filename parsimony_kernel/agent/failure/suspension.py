@@ -113,13 +113,13 @@ def build_record(
     """
     executor = state.code_executor
     variables = sorted(getattr(executor, "variables", dict)())
-    said = (each if isinstance(each, dict) else each.to_llm("default") for each in state.messages)
+    chat = (each if isinstance(each, dict) else each.to_llm("default") for each in state.messages)
     fields = {
         **state.carried(),
         "run_id": state.run_id,
         "session_id": state.session_id,
         "suspended_at": now.isoformat(),
-        "messages": list(said),
+        "messages": list(chat),
         "iteration_count": state.iteration,
         "minted_refs": state.turn.minted_refs,
         "minted_live_names": state.turn.minted_live_names,

@@ -229,7 +229,7 @@ def averaging() -> ScriptedModel:
         "mean_by_source = power.groupby(['source', 'year'])['net_generation'].mean()"
         ".reset_index()\nmean_by_source"
     )
-    summary = "Fossil fuels are highest, 36,478 a year on average."
+    summary = "Fossil fuels are highest in every year: 35,361 in 2001 and 42,750 in 2010."
     end = call("return_done", summary=summary)
     return ScriptedModel([code(source, "Mean by source and year"), end], name="averaging")
 

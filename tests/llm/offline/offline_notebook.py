@@ -6,7 +6,7 @@ would see in a run.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ class Turn:
     purposes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     published: list[dict[str, Any]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -85,10 +84,8 @@ class Notebook:
         self.turn = Turn()
         turn = await self._play()
         if turn.ending == "return_done":
-            self.earlier += [
-                request_message(request),
-                {"role": "assistant", "content": turn.summary},
-            ]
+            answer = {"role": "assistant", "content": turn.summary}
+            self.earlier += [request_message(request), answer]
         return turn
 
     async def reply(self, text: str, *, gone: list[str] | None = None) -> Turn:
@@ -109,13 +106,8 @@ class Notebook:
             for call in message.tool_calls:
                 arguments = json.loads(call.function.arguments)
                 answer = await self._call(call.function.name, arguments)
-                self.messages.append(
-                    {
-                        "role": "tool",
-                        "tool_call_id": call.id,
-                        "content": json.dumps(answer, ensure_ascii=False),
-                    }
-                )
+                told = json.dumps(answer, ensure_ascii=False)
+                self.messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
                 if call.function.name in ("ask_user", "return_done", "return_unable"):
                     self.turn.ending, self.turn.arguments = call.function.name, arguments
                     return self.turn
@@ -135,24 +127,9 @@ class Notebook:
         return completion.message
 
     def _record(self, message: Message) -> None:
-        self.turn.said.append(message.content or "")
-        self.messages.append(
-            {
-                "role": "assistant",
-                "content": message.content,
-                "tool_calls": [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {
-                            "name": call.function.name,
-                            "arguments": call.function.arguments,
-                        },
-                    }
-                    for call in message.tool_calls
-                ],
-            }
-        )
+        calls = [asdict(call) for call in message.tool_calls]
+        told = {"role": "assistant", "content": message.content, "tool_calls": calls}
+        self.messages.append(told)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if name != "run_code":
@@ -165,14 +142,9 @@ class Notebook:
         if output.error is None:
             return {"requested": name, "result": output.for_model(), "state": "running"}
         self.turn.errors.append(f"{output.error.name}: {output.error.message}\n{code}")
-        return {
-            "error": "action_error",
-            "requested": name,
-            "error_type": output.error.name,
-            "error_message": output.error.message,
-            "message": f"{output.error.name}: {output.error.message}",
-            "result": output.for_model(),
-        }
+        name, text = output.error.name, output.error.message
+        error = {"error_type": name, "error_message": text, "message": f"{name}: {text}"}
+        return {"error": "action_error", "result": output.for_model(), **error}
 
     def _failed(self) -> set[str]:
         return {error.partition("\n")[2] for error in self.turn.errors}

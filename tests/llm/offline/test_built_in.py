@@ -21,6 +21,18 @@ stocks = pd.read_csv("data/stocks.csv")
 ROWS = [row for kind in ("aside", "row") for row in table()[kind].values() if "example" in row]
 
 
+@pytest.fixture
+async def tables(notebook: Notebook) -> Notebook:
+    await notebook.run(TABLES)
+    return notebook
+
+
+@pytest.fixture
+async def staff(notebook: Notebook) -> Notebook:
+    await notebook.run(PEOPLE)
+    return notebook
+
+
 async def to_the_end(notebook: Notebook, request: str) -> Turn:
     """Play, and take the first choice of every question."""
     turn = await notebook.ask(request)
@@ -30,15 +42,14 @@ async def to_the_end(notebook: Notebook, request: str) -> Turn:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["example"] for row in ROWS])
-async def test_every_table_example_is_understood(notebook: Notebook, row: dict[str, Any]) -> None:
-    await notebook.run(TABLES)
+async def test_every_table_example_is_understood(tables: Notebook, row: dict[str, Any]) -> None:
     if "kind" in row:
-        await to_the_end(notebook, "plot mean horsepower by origin")
-        notebook.tools += [{"type": "function", "function": {"name": n}}
+        await to_the_end(tables, "plot mean horsepower by origin")
+        tables.tools += [{"type": "function", "function": {"name": n}}
                            for n in ("refresh", "return_report")]  # fmt: skip
     if "after" in row:
-        await to_the_end(notebook, row["after"])
-    turn = await to_the_end(notebook, row["example"])
+        await to_the_end(tables, row["after"])
+    turn = await to_the_end(tables, row["example"])
     assert turn.errors == []
     assert turn.ending == "return_done", turn.arguments
 
@@ -69,10 +80,20 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("request_", "truth"), NUMBERS, ids=[r for r, _ in NUMBERS])
-async def test_single_number(notebook: Notebook, request_: str, truth: float) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, request_)
+async def test_single_number(tables: Notebook, request_: str, truth: float) -> None:
+    turn = await done(tables, request_)
     assert number(turn) == pytest.approx(float(truth), rel=0.002), turn.summary
+
+
+async def made(notebook: Notebook, request: str) -> Any:
+    """The table that a request makes."""
+    return notebook[(await done(notebook, request)).summary.split("Saved as `")[1].split("`")[0]]
+
+
+async def drawn(notebook: Notebook, request: str) -> Any:
+    """The chart that a request draws."""
+    names = (await done(notebook, request)).summary.split("`")
+    return notebook[next(each for each in names if each.endswith("_chart"))]
 
 
 def by(column: str, value: str, how: str) -> pd.Series:
@@ -93,12 +114,9 @@ GROUPS = [
 
 
 @pytest.mark.parametrize(("request_", "truth"), GROUPS, ids=[r for r, _ in GROUPS])
-async def test_group_table(notebook: Notebook, request_: str, truth: pd.Series) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, request_)
-    name = turn.summary.split("Saved as `")[1].split("`")[0]
-    made = notebook[name].set_index("Origin").iloc[:, -1]
-    assert made.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
+async def test_group_table(tables: Notebook, request_: str, truth: pd.Series) -> None:
+    found = (await made(tables, request_)).set_index("Origin").iloc[:, -1]
+    assert found.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
 
 
 PEOPLE = """
@@ -155,35 +173,19 @@ people = pd.DataFrame({
     ],
 )
 async def test_earlier_misreadings_are_right_or_refused(
-    notebook: Notebook, request_: str, truth: str
+    staff: Notebook, request_: str, truth: str
 ) -> None:
-    await notebook.run(PEOPLE)
-    people = notebook["people"].assign(in_it=lambda d: d.department == "IT")
-    turn = await to_the_end(notebook, request_)
+    people = staff["people"].assign(in_it=lambda d: d.department == "IT")
+    turn = await to_the_end(staff, request_)
     if not truth:
         assert turn.ending == "return_unable"
         return
     assert number(turn) == len(people.query(truth)), turn.summary
 
 
-@pytest.mark.parametrize(
-    ("request_", "choices"),
-    [
-        ("which department has the highest salary", "highest salary"),
-    ],
-)
-async def test_a_question_offers_what_may_be_meant(
-    notebook: Notebook, request_: str, choices: str
-) -> None:
-    await notebook.run(PEOPLE)
-    assert choices in (await notebook.ask(request_)).choices
-
-
-async def test_values_set_side_by_side_are_not_pooled_in_a_chart(notebook: Notebook) -> None:
-    await notebook.run(PEOPLE)
-    turn = await done(notebook, "histogram of salary for IT and HR")
-    name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
-    assert encodings(notebook[name])["color"][0] == "department"
+async def test_values_set_side_by_side_are_not_pooled_in_a_chart(staff: Notebook) -> None:
+    chart = await drawn(staff, "histogram of salary for IT and HR")
+    assert encodings(chart)["color"][0] == "department"
 
 
 async def test_groups_that_tie_are_all_told(notebook: Notebook) -> None:
@@ -198,24 +200,21 @@ async def test_growth_behind_a_gap_is_none(notebook: Notebook) -> None:
         "dates = pd.to_datetime(['2024-01-01', '2024-02-01', '2024-04-01', '2024-05-01'])\n"
         "shop = pd.DataFrame({'day': dates, 'revenue': [1.0, 2.0, 8.0, 10.0]})"
     )
-    turn = await done(notebook, "growth of total revenue by month")
-    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
-    assert [round(each) for each in made["growth_total_revenue"].dropna()] == [100, 25]
+    found = await made(notebook, "growth of total revenue by month")
+    assert [round(each) for each in found["growth_total_revenue"].dropna()] == [100, 25]
 
 
 @pytest.mark.parametrize("then", ["by department", "only IT", "for IT", "without IT"])
-async def test_a_short_request_goes_on_from_the_one_before(notebook: Notebook, then: str) -> None:
-    await notebook.run(PEOPLE)
-    await done(notebook, "mean salary by active")
-    assert "ean salary" in (await done(notebook, then)).summary
+async def test_a_short_request_goes_on_from_the_one_before(staff: Notebook, then: str) -> None:
+    await done(staff, "mean salary by active")
+    assert "ean salary" in (await done(staff, then)).summary
 
 
-async def test_named_table_is_exported_and_published(notebook: Notebook) -> None:
-    await notebook.run(PEOPLE)
-    await done(notebook, "mean salary by department")
-    turn = await done(notebook, "publish people as a dataset")
+async def test_named_table_is_exported_and_published(staff: Notebook) -> None:
+    await done(staff, "mean salary by department")
+    turn = await done(staff, "publish people as a dataset")
     assert [p["title"] for p in turn.published] == ["People"]
-    assert "Wrote `people`" in (await done(notebook, "export people to csv")).summary
+    assert "Wrote `people`" in (await done(staff, "export people to csv")).summary
 
 
 async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
@@ -224,31 +223,33 @@ async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
         assert f"Loaded `{name}`" in turn.summary
 
 
-async def test_growth_is_per_group(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, "growth of total price by symbol and year")
-    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
-    assert made[made["year"] == 2000]["growth_total_price"].isna().all()
-    of = made[made["symbol"] == "IBM"]
+@pytest.mark.parametrize("deed", ["delete", "Lösche die Datei"])
+async def test_no_file_is_loaded_for_a_deed_that_is_refused(notebook: Notebook, deed: str) -> None:
+    turn = await to_the_end(notebook, f"load data/cars.json and {deed} data/stocks.csv")
+    assert deed.split()[0] in turn.arguments["rationale"]
+    assert turn.codes == []
+
+
+async def test_growth_is_per_group(tables: Notebook) -> None:
+    found = await made(tables, "growth of total price by symbol and year")
+    assert found[found["year"] == 2000]["growth_total_price"].isna().all()
+    of = found[found["symbol"] == "IBM"]
     assert of["growth_total_price"].tolist()[1:] == pytest.approx(
         of["total_price"].pct_change().mul(100).tolist()[1:]
     )
 
 
-async def test_chart_kind_is_no_title(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, "publish the mean horsepower by origin as a bar chart")
+async def test_chart_kind_is_no_title(tables: Notebook) -> None:
+    turn = await done(tables, "publish the mean horsepower by origin as a bar chart")
     assert [(p["kind"], p["title"]) for p in turn.published] == [
         ("chart", "Mean Horsepower by Origin")
     ]
 
 
-async def test_two_months_are_compared(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, "compare the total precipitation of January and February")
-    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+async def test_two_months_are_compared(tables: Notebook) -> None:
+    found = await made(tables, "compare the total precipitation of January and February")
     months = WEATHER.groupby(pd.to_datetime(WEATHER.date).dt.month).precipitation.sum()
-    assert made.set_index("month").iloc[:, -1].to_dict() == pytest.approx(months[:2].to_dict())
+    assert found.set_index("month").iloc[:, -1].to_dict() == pytest.approx(months[:2].to_dict())
 
 
 @pytest.mark.parametrize(
@@ -278,11 +279,8 @@ async def test_two_months_are_compared(notebook: Notebook) -> None:
         ),
     ],
 )
-async def test_answer_says_what_its_number_is(
-    notebook: Notebook, request_: str, words: str
-) -> None:
-    await notebook.run(TABLES)
-    assert (await done(notebook, request_)).summary.startswith(words)
+async def test_answer_says_what_its_number_is(tables: Notebook, request_: str, words: str) -> None:
+    assert (await done(tables, request_)).summary.startswith(words)
 
 
 ROWS_KEPT = [
@@ -295,34 +293,30 @@ ROWS_KEPT = [
 
 
 @pytest.mark.parametrize(("request_", "rows"), ROWS_KEPT, ids=[r for r, _ in ROWS_KEPT])
-async def test_row_filter(notebook: Notebook, request_: str, rows: int) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, request_)
+async def test_row_filter(tables: Notebook, request_: str, rows: int) -> None:
+    turn = await done(tables, request_)
     assert f"Rows: {rows} of 406" in turn.summary
 
 
 CHARTS = [
-    ("plot mean horsepower by origin", "bar", {"x": "mean_Horsepower", "y": "Origin"}),
+    ("plot mean horsepower by origin", "bar", {"x": "mean_horsepower", "y": "origin"}),
     ("mean temp_max by month as a line chart", "line", {"x": "date", "y": "mean_temp_max"}),
-    ("histogram of horsepower", "bar", {"x": "Horsepower"}),
-    ("box plot of horsepower by origin", "boxplot", {"x": "Origin", "y": "Horsepower"}),
+    ("mean price by symbol and year as a line chart", "line", {"x": "year", "color": "symbol"}),
+    ("histogram of horsepower", "bar", {"x": "horsepower"}),
+    ("box plot of horsepower by origin", "boxplot", {"x": "origin", "y": "horsepower"}),
     ("scatter horsepower vs weight colored by origin", "circle",
-     {"x": "Weight_in_lbs", "y": "Horsepower", "color": "Origin"}),
+     {"x": "weight_in_lbs", "y": "horsepower", "color": "origin"}),
     ("line chart of price over date colored by symbol", "line",
      {"x": "date", "y": "price", "color": "symbol"}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("request_", "kind", "fields"), CHARTS, ids=[r for r, *_ in CHARTS])
-async def test_chart(notebook: Notebook, request_: str, kind: str, fields: dict[str, str]) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, request_)
-    name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
-    drawn = {channel: field.lower() for channel, (field, _) in encodings(notebook[name]).items()}
-    assert mark(notebook[name]) == kind
-    assert {channel: drawn[channel] for channel in fields} == {
-        channel: field.lower() for channel, field in fields.items()
-    }
+async def test_chart(tables: Notebook, request_: str, kind: str, fields: dict[str, str]) -> None:
+    chart = await drawn(tables, request_)
+    found = {channel: field.lower() for channel, (field, _) in encodings(chart).items()}
+    assert mark(chart) == kind
+    assert {channel: found[channel] for channel in fields} == fields
 
 
 @pytest.mark.parametrize(
@@ -335,37 +329,31 @@ async def test_chart(notebook: Notebook, request_: str, kind: str, fields: dict[
     ],
 )
 async def test_time_bars_have_room_and_lines_follow_time(
-    notebook: Notebook, request_: str, x: str, kind: str
+    tables: Notebook, request_: str, x: str, kind: str
 ) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, request_)
-    name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
-    axis = spec(notebook[name])["encoding"]["x"]
+    axis = spec(await drawn(tables, request_))["encoding"]["x"]
     assert (axis.get("timeUnit", ""), axis["type"]) == (x, kind)
 
 
-async def test_last_integer_bin_holds_one(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    await done(notebook, "histogram of cylinders")
-    bins = spec(notebook["distribution_of_cylinders_chart"])["encoding"]["x"]["bin"]
+async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
+    bins = spec(await drawn(tables, "histogram of cylinders"))["encoding"]["x"]["bin"]
     assert (bins["extent"], bins["minstep"]) == ([3, 9], 1)
 
 
-async def test_the_chart_is_the_newest(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
+async def test_the_chart_is_the_newest(tables: Notebook) -> None:
     for request in ("plot mean horsepower by origin", "plot mean wind by weather", "mean wind"):
-        await done(notebook, request)
-    (published,) = (await done(notebook, "publish the chart")).published
+        await done(tables, request)
+    (published,) = (await done(tables, "publish the chart")).published
     assert published["variable"] == "mean_wind_by_weather_chart"
 
 
 async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     said = (await done(notebook, "what can you do?")).summary
-    assert said.startswith("You can ask here, for example: load data/cars.json; load")
+    assert said.startswith("You can ask here, for example: `load data/cars.json` and `load")
     assert "With tables of cars and of weather: " in said
     await notebook.run(TABLES)
     said = (await done(notebook, "what can you do?")).summary
-    assert said.startswith("You can ask here, for example: mean Miles_per_Gallon by")
+    assert said.startswith("You can ask here, for example: `mean Miles_per_Gallon by")
 
 
 @pytest.mark.parametrize(
@@ -374,15 +362,15 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("gap between temp_max and temp_min", "mean temp_max - temp_min"),
         ("plot the mean temperature by month", "temp_max"),
         ("horsepower by origin", "mean Horsepower"),
+        ("which origin has the highest weight", "highest Weight_in_lbs"),
     ],
 )
-async def test_two_readings_are_a_question(notebook: Notebook, request_: str, choice: str) -> None:
-    await notebook.run(TABLES)
-    turn = await notebook.ask(request_)
+async def test_two_readings_are_a_question(tables: Notebook, request_: str, choice: str) -> None:
+    turn = await tables.ask(request_)
     assert turn.ending == "ask_user"
     assert choice in turn.choices
     assert len(turn.choices) <= 4
-    assert (await notebook.reply(choice)).ending in ("return_done", "ask_user")
+    assert (await tables.reply(choice)).ending in ("return_done", "ask_user")
 
 
 @pytest.mark.parametrize(
@@ -420,13 +408,12 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("fix the error in this cell", "reads and writes Python"),
     ],
 )
-async def test_unknown_word_is_named(notebook: Notebook, request_: str, word: str) -> None:
-    await notebook.run(TABLES)
-    turn = await notebook.ask(request_)
+async def test_unknown_word_is_named(tables: Notebook, request_: str, word: str) -> None:
+    turn = await tables.ask(request_)
     assert turn.ending == "return_unable"
     assert word in turn.arguments["rationale"] or word == "me"
     for each in turn.arguments["suggested_next_steps"][:2]:
-        assert (await notebook.ask(each.strip("`"))).ending != "return_unable"
+        assert (await tables.ask(each.strip("`"))).ending != "return_unable"
 
 
 @pytest.mark.parametrize(
@@ -461,10 +448,9 @@ async def test_ambiguous_date_is_asked_about(small: Notebook) -> None:
     assert [f"{each:%B}" for each in made["day"][made["total_amount"] > 0]] == ["April", "June"]
 
 
-async def test_table_is_exported_to_file(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    await done(notebook, "mean horsepower by origin and export it to power.xlsx")
-    assert len(pd.read_excel(notebook.folder / "power.xlsx")) == 3
+async def test_table_is_exported_to_file(tables: Notebook) -> None:
+    await done(tables, "mean horsepower by origin and export it to power.xlsx")
+    assert len(pd.read_excel(tables.folder / "power.xlsx")) == 3
 
 
 async def test_two_requests_in_one(notebook: Notebook) -> None:
@@ -510,24 +496,22 @@ async def test_named_file_is_the_subject(notebook: Notebook, request_: str, end:
     ],
 )
 async def test_follow_up_continues_previous_request(
-    notebook: Notebook, before: str, then: str, said: str
+    tables: Notebook, before: str, then: str, said: str
 ) -> None:
-    await notebook.run(TABLES)
-    await done(notebook, before)
-    turn = await done(notebook, then)
+    await done(tables, before)
+    turn = await done(tables, then)
     assert said.casefold() in f"{turn.summary} {turn.codes[-1]}".casefold()
 
 
 async def test_undone_or_unfinished_turn_is_not_continued(
-    notebook: Notebook,
+    tables: Notebook,
 ) -> None:
-    await notebook.run(TABLES)
     for answer in ("Undone by the person since: …", "Not done; it was handed back: …"):
-        notebook.earlier = [
+        tables.earlier = [
             request_message("mean weight by origin"),
             {"role": "assistant", "content": answer},
         ]
-        assert (await notebook.ask("now by year")).ending == "return_unable"
+        assert (await tables.ask("now by year")).ending == "return_unable"
 
 
 @pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
@@ -549,11 +533,9 @@ async def test_settled_table_is_meant(notebook: Notebook) -> None:
     assert "Used `weather`." in turn.summary
 
 
-async def test_column_count_gives_rows(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, "count weather by weather")
-    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
-    assert made.iloc[:, -1].sum() == len(WEATHER)
+async def test_column_count_gives_rows(tables: Notebook) -> None:
+    found = await made(tables, "count weather by weather")
+    assert found.iloc[:, -1].sum() == len(WEATHER)
 
 
 async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook) -> None:
@@ -565,3 +547,4 @@ async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
     assert "`seattle_weather` no longer exists: load it again" in turn.arguments["rationale"]
+    assert "load data/seattle-weather.csv" in turn.arguments["suggested_next_steps"][0]

@@ -1,75 +1,25 @@
 """Turns are taken back, done again and told, as often as a person likes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
+from lineage_desk import Desk
 
 from parsimony_agent.overview import put_back_words
-from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import past as limits
-from parsimony_kernel.session.past import Changes, Past
+from parsimony_kernel.session.past import Past
 from parsimony_kernel.storage.journal import SqliteJournal
-
-
-class Desk:
-    """A notebook in which turns and a person's cells run."""
-
-    def __init__(self, executor: BaseCodeExecutor) -> None:
-        self.executor = executor
-        self.changes = Changes()
-        self._cells = 0
-
-    async def turn(self, run_id: str, *steps: str) -> None:
-        """A turn of the agent's that runs ``steps``."""
-        checkpoints = self.executor.checkpoints()
-        assert checkpoints is not None
-        checkpoints.take()
-        for code in steps:
-            await self._run(code, RunScope(run_id, "n.ipynb", run_id))
-            checkpoints.take()
-        change = checkpoints.close()
-        if change is not None:
-            self.changes.add(run_id, change)
-
-    async def mine(self, code: str, cell_id: str = "") -> None:
-        """A cell of the person's."""
-        self._cells += 1
-        name = cell_id or f"cell-{self._cells}"
-        await self._run(code, RunScope("", "n.ipynb", name, actor="user"))
-
-    async def _run(self, code: str, scope: RunScope) -> None:
-        with run_scope(scope):
-            output = await self.executor.execute(code)
-        assert output.error is None, output.error
-
-    def undo(self, run_id: str) -> PutBack:
-        return self.changes.undo(run_id, self.executor)
-
-    def redo(self, run_id: str) -> PutBack:
-        return self.changes.undo(run_id, self.executor, redo=True)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.executor.variables()[name]
-
-    def names(self) -> set[str]:
-        return set(self.executor.variables())
-
-
-Shell = Callable[[], BaseCodeExecutor]
 
 
 @pytest.fixture(params=["private", "notebook"])
 def desk(request: pytest.FixtureRequest, shell: Any) -> Desk:
     if request.param == "private":
-        return Desk(CodeExecutor())
+        return Desk()
     shell.user_ns["pd"] = pd
-    return Desk(NotebookExecutor(shell))
+    return Desk(executor=NotebookExecutor(shell))
 
 
 SETTING = """
@@ -145,7 +95,7 @@ async def test_two_turns_undo_and_redo_in_order(desk: Desk) -> None:
     await desk.turn("two", "a.append(2); b = a")
     desk.undo("two")
     desk.undo("one")
-    assert "a" not in desk.names()
+    assert "a" not in desk.names
     assert desk.redo("two").kept == ("a", "b")
     assert desk.changes.undone == ("one", "two")
     desk.redo("one")
@@ -203,7 +153,7 @@ async def test_used_new_opaque_object_is_kept(desk: Desk, agents: str, mine: str
     back = desk.undo("t")
     assert "made" in back.kept
     assert "other" in back.removed
-    assert "made" in desk.names()
+    assert "made" in desk.names
 
 
 class Shown:
