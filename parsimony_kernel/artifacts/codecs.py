@@ -27,7 +27,6 @@ _FEW_ROWS = 10_000
 HEAD_ROWS = 40
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
-_COLUMN = re.compile(r"for column (.*) with type", re.DOTALL)
 
 Spec = dict[str, Any]
 
@@ -91,7 +90,12 @@ def encode_dataset(value: object, variable: str) -> Parquet:
     if write is None and _is_pandas(value):
         return _encode_pandas(_flat_frame(value, variable), variable)
     if write is None and not _gives_arrow(value):
-        raise CodecError(_not_a_table(value, variable))
+        is_spark = type_name(value) == "pyspark.DataFrame"
+        made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
+        remedy = "publish it with return_chart" if is_chart(value) else f"convert it, e.g. {made}"
+        raise CodecError(
+            f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: {remedy}."
+        )
     return _encode_by(write or _write_stream, value, variable)
 
 
@@ -99,26 +103,17 @@ def _encode_pandas(frame: Any, variable: str) -> Parquet:
     import pyarrow.parquet  # deferred: a large library
 
     _check_columns(list(frame.columns), variable)
+    sink = io.BytesIO()
     try:
         # For a small frame, starting threads takes longer than converting it.
         threads = 1 if len(frame) < _FEW_ROWS else None
         table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
-    except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
-        # The message names the column last, except for a number that is too large.
-        named = _COLUMN.search(str(exc.args[-1]))
-        column = repr(named[1]) if named else "…"
-        raise CodecError(
-            f"Column {column} of {variable!r} holds values that Parquet cannot store together "
-            f"({_first_line(exc)}): convert it to one type, for example "
-            f"{variable}[{column}].astype(str)."
-        ) from exc
-    sink = io.BytesIO()
-    try:
         pyarrow.parquet.write_table(table, sink)
-    except (pyarrow.ArrowException, NotImplementedError) as exc:
+    except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
+        reason = " ".join("; ".join(map(str, exc.args)).split())  # the last names the column
         raise CodecError(
-            f"{variable!r} can't be stored as Parquet ({_first_line(exc)}): convert the column "
-            "to numbers, text or dates first."
+            f"{variable!r} holds values that Parquet cannot store together ({reason.rstrip('.')}): "
+            f"convert that column to one type, for example {variable}['…'].astype(str)."
         ) from exc
     return Parquet(sink.getvalue())
 
@@ -139,20 +134,6 @@ def _encode_by(write: Callable[[Any, str, Path], object], value: object, variabl
             ) from exc
         _check_columns(names, variable)
         return Parquet(path.read_bytes())
-
-
-def _not_a_table(value: object, variable: str) -> str:
-    if is_chart(value):
-        return (
-            f"{variable!r} is a chart ({type_name(value)}) and not a table: publish it with "
-            "return_chart, or name the DataFrame behind it."
-        )
-    is_spark = type_name(value) == "pyspark.DataFrame"
-    made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
-    return (
-        f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, for example "
-        f"{made}."
-    )
 
 
 # The writers of each library. Results of lazy tables are written to the file in batches.
@@ -285,7 +266,7 @@ def table_head(data: bytes, *, rows: int = HEAD_ROWS, columns: int = HEAD_COLUMN
         ) from exc
     fields = list(file.schema_arrow)[:columns]
     cells = [
-        [] if batch is None else _cells(batch.column(number)[:rows].to_pylist())
+        [] if batch is None else list(map(_cell, batch.column(number)[:rows].to_pylist()))
         for number in range(len(fields))
     ]
     return TableHead(
@@ -309,20 +290,13 @@ def decode_dataset(data: bytes) -> Any:
     return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read().to_pandas()
 
 
-def _cells(values: Sequence[Any]) -> list[str]:
-    """Format the values of one column; midnight is dropped if all values are whole days."""
-    texts = [_cell(value) for value in values]
-    days = all(text.endswith(" 00:00:00") for text in texts if text)
-    return [text.removesuffix(" 00:00:00") for text in texts] if days else texts
-
-
 def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float):
         plain = not value or 1e-3 <= abs(value) < 1e15
         return f"{value:.4f}".rstrip("0").rstrip(".") if plain else f"{value:.4g}"
-    text = " ".join(str(value).split())
+    text = " ".join(str(value).removesuffix(" 00:00:00").split())
     return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
 
 
@@ -336,7 +310,11 @@ def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
         CodecError: it isn't a chart, isn't valid, or has too many rows.
     """
     if not is_chart(value) and not _is_spec(value):
-        raise CodecError(_not_a_chart(value, variable))
+        built = f"build one with alt.Chart({variable if is_table(value) else '…'}).mark_bar()"
+        raise CodecError(
+            f"{variable!r} is of type {type_name(value)!r}, not an Altair chart: "
+            f"{'publish it with return_dataset, or ' if is_table(value) else ''}{built}.encode(…)."
+        )
     import altair  # deferred: a large library
     import jsonschema  # type: ignore[import-untyped]
 
@@ -361,17 +339,6 @@ def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
 
 def _is_spec(value: object) -> bool:
     return isinstance(value, dict) and "vega-lite" in str(value.get("$schema", ""))
-
-
-def _not_a_chart(value: object, variable: str) -> str:
-    kind = type_name(value)
-    build = f"alt.Chart({variable if is_table(value) else '…'}).mark_bar().encode(…)"
-    if is_table(value):
-        return (
-            f"{variable!r} is a table ({kind}) and not a chart: publish it with return_dataset, "
-            f"or name an Altair chart, for example {build}."
-        )
-    return f"{variable!r} is of type {kind!r}, not an Altair chart: build one with {build}."
 
 
 def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]:
@@ -428,12 +395,11 @@ def _drawn(how: str, spec: Spec, **given: Any) -> tuple[Any, str]:
 
         return getattr(vl_convert, how)(_printable(spec), allowed_base_urls=[], **given), ""
     except (ImportError, ValueError) as exc:
-        lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-        reason = lines[1] if len(lines) > 1 else "".join(lines[:1])
-        return None, f"The chart could not be drawn: {reason.rstrip('.')}."
+        _, _, reason = str(exc).strip().partition("\n")  # the first line says that it failed
+        return None, f"The chart could not be drawn: {_first_line(reason or exc)}."
 
 
-def _first_line(exc: BaseException) -> str:
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    text = lines[0] if lines else type(exc).__name__
+def _first_line(said: object) -> str:
+    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    text = lines[0] if lines else type(said).__name__
     return (text if len(text) <= 200 else f"{text[:199]}…").rstrip(".:")

@@ -8,7 +8,6 @@ through.
 import base64
 import itertools
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import CodecError, render_svg, table_head
+from parsimony_kernel.artifacts.codecs import render_svg, table_head
 from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.core.templates import rendered
@@ -55,7 +54,6 @@ def render_page(
     report: Report,
     exhibits: Mapping[ArtifactRef, Exhibit],
     published: LogEntry,
-    *,
     worded_at: str = "",
 ) -> str:
     """Render a report as an HTML page.
@@ -63,8 +61,8 @@ def render_page(
     Args:
         report: the report to render.
         exhibits: the artifacts it refers to, in the order of their numbers.
-        published: the report's own log line.
-        worded_at: the time its text was written, if the artifacts are newer.
+        published: the report's own log line; without a run if only its artifacts are newer.
+        worded_at: the time at which its text was written.
     """
     from markupsafe import Markup  # deferred: only reports need it
 
@@ -125,26 +123,18 @@ def _within_the_wall(html: str) -> str:
 @cache
 def _markdown() -> Any:
     made = reader()
-    made.core.ruler.push("headings", _order_headings)
+    made.core.ruler.push("headings", _lower_headings)
     made.core.ruler.push("exhibits", _place_exhibits)
     made.add_render_rule("image", _image)
     made.add_render_rule("exhibit", _exhibit)
     return made
 
 
-def _order_headings(state: Any) -> None:
-    """Renumber headings to start at level two, below the title, without skipped levels."""
-    open_levels: list[tuple[int, int]] = []
+def _lower_headings(state: Any) -> None:
+    """Turn headings of level one into level two: the title is the page's only one."""
     for token in state.tokens:
-        if token.type == "heading_open":
-            written = int(token.tag[1:])
-            while open_levels and open_levels[-1][0] >= written:
-                open_levels.pop()
-            level = min(open_levels[-1][1] + 1 if open_levels else 2, 6)
-            open_levels.append((written, level))
-            token.tag = f"h{level}"
-        elif token.type == "heading_close":
-            token.tag = f"h{open_levels[-1][1]}"
+        if token.tag == "h1":
+            token.tag = "h2"
 
 
 def _place_exhibits(state: Any) -> None:
@@ -195,12 +185,8 @@ def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
 
 
 def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
-    try:
-        spec: dict[str, Any] = json.loads(exhibit.data)
-        words = describe_chart(spec)
-    except (ValueError, AttributeError, TypeError):
-        return {"problem": "The chart cannot be read."}
-    title = ": ".join(filter(None, (label, words)))
+    spec: dict[str, Any] = json.loads(exhibit.data)
+    title = ": ".join(filter(None, (label, describe_chart(spec))))
     alternative = ". ".join(filter(None, (title, exhibit.entry.description)))
     svg, reason = render_svg(spec)
     if svg is None:
@@ -210,22 +196,15 @@ def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
 
 
 def _table(exhibit: Exhibit) -> dict[str, Any]:
-    try:
-        head = table_head(exhibit.data)
-    except CodecError as exc:
-        return {"problem": str(exc)}
-    cut = []
-    if len(head.rows) < head.row_count:
-        cut.append(f"the first {counted(len(head.rows), 'row')}")
-    if len(head.columns) < head.column_count:
-        cut.append(f"the first {counted(len(head.columns), 'column')}")
-    shown = f"; {' and '.join(cut)} shown" if cut else ""
-    size = f"{counted(head.row_count, 'row')}, {counted(head.column_count, 'column')}"
+    head = table_head(exhibit.data)
+    shown = counted(len(head.rows), "row"), counted(len(head.columns), "column")
+    whole = counted(head.row_count, "row"), counted(head.column_count, "column")
+    first = "" if shown == whole else f"; the first {' and '.join(shown)} shown"
     return {
         "columns": head.columns,
         "rows": head.rows,
         "is_number": [kind.startswith(_NUMBERS) for kind in head.types],
-        "size": f" ({size}{shown})",
+        "size": f" ({', '.join(whole)}{first})",
     }
 
 
@@ -236,23 +215,22 @@ def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """Write ``html`` to ``folder/name.html`` and return the path that was written.
 
     Each page ends in a comment with a digest of the report's ``logical_id`` and the page. Pages of
-    other reports, edited pages and foreign files are never overwritten: an untouched page of this
-    report is replaced, else the first free of ``name.html``, ``name-2.html``, … is created.
+    other reports, edited pages and foreign files are never overwritten: of ``name.html``,
+    ``name-2.html``, … the first is written that is free or an untouched page of this report.
 
     Raises:
         StorageError: it could not be written.
     """
     data = html.encode("utf-8", "replace")
     stamped = data + _stamp(data, logical_id)
-    numbered = re.compile(rf"{re.escape(name)}(-[1-9]\d{{0,8}})?\.html")
-    there = [path for path in folder.glob("*.html") if numbered.fullmatch(path.name)]
-    for path in sorted(there, key=lambda path: (len(path.name), path.name)):
+    for suffix in itertools.chain([""], (f"-{number}" for number in itertools.count(2))):
+        path = folder / f"{name}{suffix}.html"
+        if durable.create(path, stamped):
+            break
         if path.is_file() and _is_untouched(durable.read(path), logical_id):
             durable.replace(path, stamped)
-            return path
-    more = (folder / f"{name}-{number}.html" for number in itertools.count(2))
-    free = itertools.chain([folder / f"{name}.html"], more)
-    return next(path for path in free if durable.create(path, stamped))
+            break
+    return path
 
 
 def _stamp(data: bytes, logical_id: str) -> bytes:

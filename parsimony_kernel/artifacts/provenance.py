@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from parsimony_kernel.artifacts.store import SourceFile
-from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import SourceState, source_state
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
@@ -33,19 +32,6 @@ def environment(libraries: Sequence[str] = _LIBRARIES) -> Mapping[str, str]:
 def sources_of(origins: Iterable[VariableOrigin]) -> list[str]:
     """Return the sources of all ``origins``, sorted."""
     return sorted({source for origin in origins for source in origin.sources})
-
-
-def split_datasets(sources: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split ``sources`` into the logical ids of published datasets and the other sources."""
-    datasets, others = set(), []
-    marker = f"{ARTIFACT_FOLDER}/datasets/"
-    for source in sources:
-        _, found, rest = source.replace("\\", "/").partition(marker)
-        if found and "/" in rest:
-            datasets.add(rest.partition("/")[0])
-        else:
-            others.append(source)
-    return sorted(datasets), others
 
 
 def producing_code(origins: Sequence[VariableOrigin]) -> str:

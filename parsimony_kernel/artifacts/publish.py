@@ -16,12 +16,7 @@ from parsimony_kernel.analysis.parse import parse as parse_python
 from parsimony_kernel.artifacts import codecs, provenance
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
-from parsimony_kernel.artifacts.reports import (
-    Report,
-    compose,
-    draft,
-    parse,
-)
+from parsimony_kernel.artifacts.reports import Report, compose, draft, parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -34,7 +29,7 @@ from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.storage.durable import StorageError
 
-MAX_TITLE = 200
+_MAX_TITLE = 200
 PAGES = "reports"
 
 LiveName = tuple[str, str]
@@ -72,10 +67,6 @@ class Published:
         """The path of the snapshot, relative to the workspace, with forward slashes."""
         return self.entry.path
 
-    @property
-    def title(self) -> str:
-        return self.entry.title
-
 
 class Publisher:
     """Publishes the artifacts of one notebook.
@@ -89,7 +80,6 @@ class Publisher:
         clock: the time of the log lines.
         folder: the working folder of the code, which relative sources are relative to; by default
             the notebook's folder.
-        pages: the folder for the pages of reports; by default ``reports`` in the workspace.
     """
 
     def __init__(
@@ -99,14 +89,12 @@ class Publisher:
         notebook_path: str,
         clock: Clock = SYSTEM_CLOCK,
         folder: Path | None = None,
-        pages: Path | None = None,
     ) -> None:
         self.store = store
         self._clock = clock
         self._notebook = _within(store.root, notebook_path)
         self._notebook_id = identity.notebook_logical_id(self._notebook)
         self._folder = folder or (store.root / notebook_path).parent
-        self._pages = pages or store.root / PAGES
 
     def find(self, words: str) -> LogEntry:
         """Find an artifact by name; of several matches, this notebook's own wins.
@@ -140,7 +128,7 @@ class Publisher:
             kind: ``dataset``, ``chart``, ``notebook`` (a script) or ``report``.
             value: the live object or an encoded dataset; the text of a script; the Markdown of a
                 report.
-            title: the title of the artifact, at most ``MAX_TITLE`` characters.
+            title: the title of the artifact.
             run_id: the publishing run.
             description: more about it, in free text.
             variable: the name of a dataset or chart.
@@ -160,8 +148,10 @@ class Publisher:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written.
         """
-        whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
-        title = _checked_title(title, whose)
+        title = title.strip()
+        if not title:
+            whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
+            raise PublishError(f"{whose} needs a title: say in a few words what it shows.")
         facts: dict[str, Any] = {"description": description, "run_id": run_id, "seen": seen}
         if kind == "notebook":
             _check_python(code := str(value), title)
@@ -172,7 +162,7 @@ class Publisher:
             report = draft(title, str(value), lambda words: self.find(words).ref, language)
             shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
             logical_id = identity.report_logical_id(title=report.title, embedded=shown)
-            facts["live_name"] = report_live_name(report.title)
+            facts["live_name"] = identity.slug_from_title(report.title)
             return self._publish_report(logical_id, report, **facts)
         origins = list(lineage)
         if not origins:
@@ -181,7 +171,7 @@ class Publisher:
                 "that makes it in this notebook first."
             )
         facts |= {"title": title, "variable": variable}
-        return self._publish_variable(kind, value, variable, origins, script, facts)
+        return self._publish_variable(kind, value, origins, script, **facts)
 
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
@@ -207,7 +197,7 @@ class Publisher:
             "data_object",
             identity.data_object_logical_id(provenance=provenance),
             encoded,
-            title=f"{tool}({given})"[:MAX_TITLE],
+            title=f"{tool}({given})"[:_MAX_TITLE],
             run_id=run_id,
             provenance=provenance,
         )
@@ -223,28 +213,26 @@ class Publisher:
             LiveNameCollisionError: its title belongs to another notebook by now.
             StorageError: it could not be written.
         """
-
-        def newest(ref: ArtifactRef) -> ArtifactRef:
-            latest = self.store.latest(ref.kind, ref.logical_id)
-            return latest.ref if latest is not None else ref
-
-        report = parse(self.store.read(entry.ref)).repinned(newest)
+        report = parse(self.store.read(entry.ref))
+        pins = dict(report.pins)
+        for name, ref in pins.items():
+            if (newest := self.store.latest(ref.kind, ref.logical_id)) is not None:
+                pins[name] = newest.ref
         kept = entry.model_dump(include={"description", "live_name", "notebook"})
-        return self._publish_report(entry.logical_id, report, **kept)
+        return self._publish_report(entry.logical_id, replace(report, pins=pins), **kept)
 
     def _publish_variable(
         self,
         kind: Kind,
         value: object,
-        variable: str,
         origins: Sequence[VariableOrigin],
         script: str | None,
-        facts: Mapping[str, Any],
+        *,
+        variable: str,
+        **facts: Any,
     ) -> Published:
         read_from = provenance.sources_of(origins)
-        datasets, others = provenance.split_datasets(read_from)
-        # Identity depends on the data object, not on which of its snapshots was read.
-        others = [self._object_of(source) or source for source in others]
+        datasets, others = self._identities(read_from)
         if kind == "dataset":
             spec = None
             is_stored = isinstance(value, codecs.Parquet)
@@ -275,6 +263,7 @@ class Publisher:
             kind,
             logical_id,
             data,
+            variable=variable,
             live_name=f"{self._notebook_id}/{variable}",
             code_path=code_ref.workspace_file_path,
             code=code,
@@ -289,7 +278,11 @@ class Publisher:
         return replace(published, figure=figure, note=note)
 
     def _publish_report(self, logical_id: str, report: Report, **facts: Any) -> Published:
-        exhibits = {ref: self._exhibit(ref) for ref in report.shown}
+        shown = {ref: self.store.find(reference(ref)) for ref in report.shown}
+        exhibits = {
+            ref: Exhibit(entry, self.store.read(ref), self.code_of(entry))
+            for ref, entry in shown.items()
+        }
         published = self._publish(
             "report",
             logical_id,
@@ -298,22 +291,16 @@ class Publisher:
             embedded=tuple(map(reference, exhibits)),
             **facts,
         )
-        entry = published.entry
-        # A renewed report has no run: its text is from the last run that wrote it.
-        log = self.store.history(entry.kind, entry.logical_id)
-        written = [each.published_at for each in log if each.run_id]
-        worded_at = "" if entry.run_id or not written else written[-1]
-        page = render_page(report, exhibits, entry, worded_at=worded_at)
+        # A renewed report has no run: its sentences are those of the last run that wrote it.
+        log = reversed(self.store.history("report", logical_id))
+        worded_at = next((each.published_at for each in log if each.run_id), "")
+        page = render_page(report, exhibits, published.entry, worded_at)
         try:
-            path = write_page(self._pages, entry.live_name, page, logical_id)
+            path = write_page(self.store.root / PAGES, published.entry.live_name, page, logical_id)
         except StorageError as exc:
             # The report itself is stored: a missing page is a note, not a failure.
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
-
-    def _exhibit(self, ref: ArtifactRef) -> Exhibit:
-        entry = self.store.find(reference(ref))
-        return Exhibit(entry, self.store.read(ref), self.code_of(entry))
 
     def code_of(self, entry: LogEntry) -> str:
         """Return the producing code of ``entry``; empty if it is no longer stored."""
@@ -322,10 +309,22 @@ class Publisher:
                 return self.store.read(entry.code_ref).decode("utf-8", "replace")
         return ""
 
-    def _object_of(self, source: str) -> str | None:
-        _, pool, rest = source.replace("\\", "/").partition(f"{identity.ARTIFACT_FOLDER}/objects/")
-        logical_id = self.store.object_at(f"{pool}{rest}") if pool else None
-        return None if logical_id is None else f"data_object/{logical_id}"
+    def _identities(self, sources: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Split ``sources`` into the logical ids of published datasets and the other sources.
+
+        A snapshot of a data object counts as the object, whichever snapshot it is.
+        """
+        datasets, others = set[str](), list[str]()
+        for source in sources:
+            _, _, path = source.replace("\\", "/").partition(f"{identity.ARTIFACT_FOLDER}/")
+            folder, _, rest = path.partition("/")
+            if folder == "datasets" and "/" in rest:
+                datasets.add(rest.partition("/")[0])
+            elif folder == "objects" and (name := self.store.object_at(path)):
+                others.append(f"data_object/{name}")
+            else:
+                others.append(source)
+        return sorted(datasets), others
 
     def _publish(
         self,
@@ -335,17 +334,14 @@ class Publisher:
         *,
         code: bytes | None = None,
         seen: Collection[LiveName] = (),
-        notebook: str = "",
         **facts: Any,
     ) -> Published:
         """Publish ``data`` with ``facts`` as fields of its line, for this notebook by default."""
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
-            content_sha="",  # the store computes it
             published_at=self._clock.now().isoformat(),
-            notebook=notebook or self._notebook,
-            **facts,
+            **{"notebook": self._notebook, **facts},
         )
         read = {identity.live_name_key(known, name) for known, name in seen}
         has_read = identity.live_name_key(kind, entry.live_name) in read
@@ -366,28 +362,6 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
     return FigureObject(
         name=entry.variable, title=entry.title, description=words, spec=spec, png_base64=drawn
     ), note
-
-
-def report_live_name(title: str) -> str:
-    """Return the live name of a report, which is also the name of its page.
-
-    It is the slug of the title; a truncated slug gets a prefix of the title's digest appended.
-    """
-    slug = identity.slug_from_title(title)
-    if identity.slug_from_title(f"{title} x") == f"{slug}_x":
-        return slug
-    return f"{slug}-{identity.content_sha(title.encode())[:6]}"
-
-
-def _checked_title(title: str, whose: str) -> str:
-    if not title.strip():
-        raise PublishError(f"{whose} needs a title: say in a few words what it shows.")
-    if len(title) > MAX_TITLE:
-        raise PublishError(
-            f"The title of {whose} has {len(title)} characters and {MAX_TITLE} are allowed: put "
-            "the rest in the description."
-        )
-    return title.strip()
 
 
 def _check_python(code: str, name: str) -> None:

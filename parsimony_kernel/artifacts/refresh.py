@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
 from parsimony_kernel.artifacts.provenance import environment, measured
-from parsimony_kernel.artifacts.publish import Publisher, PublishError
+from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
@@ -21,6 +21,7 @@ from parsimony_kernel.artifacts.store import (
     SnapshotError,
     SourceFile,
     UnknownArtifactError,
+    reference,
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
@@ -44,8 +45,8 @@ NOT_REFRESHED = (
     RefreshError,
     UnknownArtifactError,
     SnapshotError,
-    PublishError,
     ReportError,
+    CodecError,
     LiveNameCollisionError,
 )
 
@@ -88,43 +89,14 @@ class Refreshed:
 async def refresh_named(
     publisher: Publisher, words: str, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
-    """Refresh an artifact by name; for a report, everything it shows as well.
+    """Re-run the code of a dataset or chart and append the result if its content differs.
 
-    A report is republished only if an artifact that it shows has changed.
-
-    Raises:
-        StorageError: a read or write failed, or the workspace isn't trusted.
-        Exception: one of ``NOT_REFRESHED``.
-    """
-    store = publisher.store
-    found = await asyncio.to_thread(publisher.find, words)
-    require_trust(store.place.address)
-    entry = store.latest(found.kind, found.logical_id) or found
-    if entry.kind != "report":
-        return await refresh(store, entry, clean, accept=accept)
-    parts = []
-    for ref in parse(store.read(entry.ref)).shown:
-        part = store.latest(ref.kind, ref.logical_id)
-        if part is not None and part.kind in _ENCODERS:
-            parts.append(await refresh(store, part, clean, accept=accept))
-    published = await asyncio.to_thread(publisher.renew_report, entry)
-    return Refreshed(
-        published.entry,
-        not published.reused,
-        tuple(dict.fromkeys(source for part in parts for source in part.sources)),
-        parts=tuple(parts),
-        page=published.page,
-    )
-
-
-async def refresh(
-    store: ArtifactStore, entry: LogEntry, clean: Clean, *, accept: bool = False
-) -> Refreshed:
-    """Re-run the code of ``entry`` and append the result if its content differs.
+    A report runs no code: every dataset and chart that it shows is refreshed, and it is published
+    again if a snapshot of it is newer. If one of them fails, the refreshed ones stay published.
 
     Args:
-        store: the artifacts of the workspace.
-        entry: the line to rebuild.
+        publisher: finds the artifact.
+        words: its name.
         clean: starts a clean executor, after all inputs were found.
         accept: accept changes. Without it, a changed source is an error, and so is changed content
             of any cause: an address, a folder or a file too large to hash, another library version,
@@ -134,15 +106,27 @@ async def refresh(
         RefreshError: a source is missing or changed, the content differs, there is no code on
             record, or the code raises, is too slow, or no longer defines the variable.
         SnapshotError: the code's snapshot is missing or damaged.
-        StorageError: it could not be written.
+        StorageError: a read or write failed, or the workspace isn't trusted.
+        Exception: another one of ``NOT_REFRESHED``.
     """
+    store = publisher.store
+    found = await asyncio.to_thread(publisher.find, words)
+    require_trust(store.place.address)
+    entry = store.latest(found.kind, found.logical_id) or found
+    if entry.kind == "report":
+        report = parse(await asyncio.to_thread(store.read, entry.ref))
+        shown = [store.latest(ref.kind, ref.logical_id) for ref in report.shown]
+        names = [reference(each.ref) for each in shown if each and each.kind in _ENCODERS]
+        parts = [await refresh_named(publisher, each, clean, accept=accept) for each in names]
+        renewed = await asyncio.to_thread(publisher.renew_report, entry)
+        sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
+        is_new = renewed.ref != entry.ref
+        return Refreshed(renewed.entry, is_new, sources, tuple(parts), renewed.page)
     encode = _ENCODERS.get(entry.kind)
-    if encode is None or not entry.code_path or not entry.variable:
-        raise RefreshError(f"A {entry.kind} has no code on record: publish it again instead.")
-    if entry.code_ref is None:
+    if encode is None or entry.code_ref is None or not entry.variable:
         raise RefreshError(
-            f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
-            "snapshot: publish it again."
+            f"The {entry.kind} {entry.name!r} has no code on record that makes it: publish it "
+            "again instead."
         )
     code = await asyncio.to_thread(store.read, entry.code_ref)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
@@ -181,31 +165,25 @@ async def refresh(
         "sources": now,
         "environment": environment(),
     }
-    return await asyncio.to_thread(_outcome, store, entry, news, data, changed, accept)
+    made = entry.model_copy(update=news)
+    published = await asyncio.to_thread(_outcome, store, entry, made, data, accept)
+    return Refreshed(published, published.ref != entry.ref, changed)
 
 
 def _outcome(
-    store: ArtifactStore,
-    entry: LogEntry,
-    news: Mapping[str, Any],
-    data: bytes,
-    changed: tuple[str, ...],
-    accept: bool,
-) -> Refreshed:
+    store: ArtifactStore, entry: LogEntry, made: LogEntry, data: bytes, accept: bool
+) -> LogEntry:
     """Publish the rebuilt ``data`` if it is new and accepted; raise if it isn't accepted."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
-    made = newest.model_copy(update=news)
-    is_same = newest.ref == made.ref
-    if newest != entry and not is_same:
+    if newest != entry and newest.ref != made.ref:
         raise RefreshError(
             f"{entry.title!r} was published by somebody else while its code ran: refresh it again."
         )
-    if not is_same and not accept:
+    if newest.ref != made.ref and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    if is_same and store.is_whole(newest.ref) and not (accept and newest.is_stale):
-        return Refreshed(newest, newest.ref != entry.ref, changed)
-    published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed)
+    if newest.ref == made.ref and store.is_whole(newest.ref) and not (accept and newest.is_stale):
+        return newest
+    return store.publish(made, data)[0]
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
@@ -217,15 +195,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
             f"{_listed(gone)}: missing or unreadable, and {entry.title!r} is made from it. Put it "
             "back."
         )
-    changed = tuple(
-        was.path
-        for was, at in both
-        if was.stale
-        or (
-            was.size_bytes is not None
-            and (was.size_bytes, was.sha256) != (at.size_bytes, at.sha256)
-        )
-    )
+    changed = tuple(was.path for was, at in both if was.stale or was != at)
     if changed and not accept:
         raise RefreshError(
             f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "
@@ -236,18 +206,16 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
 
 def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     """Return the error for changed content without a known changed source, with likely causes."""
-    unknown = [source.path for source in entry.sources if source.sha256 is None]
-    libraries = ", ".join(
-        f"{name} {was} is {environment.get(name, 'gone')}"
+    why = [f"{source.path!r} cannot be compared" for source in entry.sources if not source.sha256]
+    why += [
+        f"{name} {was} is {environment.get(name, 'gone')} now"
         for name, was in entry.environment.items()
         if environment.get(name) != was
-    )
-    hints = [f"{_listed(unknown)} cannot be compared"] if unknown else []
-    hints += [f"of the libraries, {libraries} now"] if libraries else []
-    why = "; ".join(hints) or "the code may give different results each time"
+    ]
     return (
-        f"The content of {entry.title!r} differs now, though no known source has changed ({why}): "
-        "accept it with --accept (accept_changed_sources) to publish it."
+        f"The content of {entry.title!r} differs now, though no known source has changed "
+        f"({', '.join(why) or 'the code may give different results each time'}): accept it with "
+        "--accept (accept_changed_sources) to publish it."
     )
 
 
@@ -260,16 +228,14 @@ def _told(error: ExceptionObject, entry: LogEntry, changed: tuple[str, ...]) -> 
     )
 
 
-def _listed(paths: tuple[str, ...] | list[str]) -> str:
+def _listed(paths: Sequence[str]) -> str:
     return ", ".join(repr(path) for path in paths)
 
 
 def in_words(done: Refreshed) -> str:
     """Render the outcome of a refresh for people, one line per artifact."""
-    lines = [_of_one(each) for each in (*done.parts, done)]
-    if done.page:
-        lines.append(f"Its page is {done.page}.")
-    return "\n".join(lines)
+    page = [f"Its page is {done.page}."] if done.page else []
+    return "\n".join([*map(_of_one, (*done.parts, done)), *page])
 
 
 def _of_one(done: Refreshed) -> str:

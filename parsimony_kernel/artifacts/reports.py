@@ -8,7 +8,7 @@ file. Pure functions of texts.
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 from urllib.parse import unquote
@@ -33,7 +33,8 @@ _DOCUMENT = re.compile(
 )
 # A name with spaces: Markdown accepts it as an address only in angle brackets.
 _SPACED = re.compile(r"\]\([ \t]{0,9}artifact:([^()<>\"\s]{1,250} [^()<>\"\n]{1,250}?)[ \t]{0,9}\)")
-_FIGURE = re.compile(r" {0,3}!\[.{0,1000}\]\(<?artifact:[^()]{1,500}\)[ \t]*")
+# A figure alone on a line, which becomes a paragraph of its own.
+_FIGURE = re.compile(r"^ {0,3}!\[.{0,1000}\]\(<?artifact:[^()\n]{1,500}\)[ \t]*$", re.M)
 # Characters that Pandoc interprets as Markdown in a title.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$^~|@])")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>#$^~|@])")
@@ -41,24 +42,10 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>#$^~|@])")
 _CONTROLS = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFEFF], " "
 )
-# Syntax that makes Quarto run code, read files or pass raw text through.
-_REFUSED: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"\{\s{0,9}\{\s{0,9}<"),
-        "it holds a shortcode ({{< … >}}): write the text itself",
-    ),
-    (
-        re.compile(r"(?:```|~~~)[ \t]{0,99}\{[ \t]{0,99}(?!=)|`[ \t]{0,99}\{[A-Za-z]+\}|`r[ #]"),
-        "it holds code that would be run ({python} or `r …`): publish the result and refer to it, "
-        "and show code as ```python",
-    ),
-    (
-        re.compile(r"\{[ \t]{0,99}=[ \t]{0,99}[A-Za-z0-9_-]{1,99}[ \t]{0,99}\}"),
-        "it passes raw text through ({=html}): write it in Markdown",
-    ),
-)
-_HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S)", re.M)
-_HEADER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M)
+# A shortcode of Quarto can include a file.
+_SHORTCODE = re.compile(r"\{\s{0,9}\{\s{0,9}<")
+# A header of its own, which Pandoc would read settings from.
+_HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S).*?^(?:---|\.\.\.)[ \t]*$", re.M | re.DOTALL)
 
 
 class ReportError(ValueError):
@@ -85,10 +72,6 @@ class Report:
     def shown(self) -> tuple[ArtifactRef, ...]:
         """The snapshots that the report refers to, without duplicates."""
         return tuple(dict.fromkeys(self.pins.values()))
-
-    def repinned(self, newest: Callable[[ArtifactRef], ArtifactRef]) -> "Report":
-        """Return the report with each pin replaced by ``newest(pin)``."""
-        return replace(self, pins={name: newest(ref) for name, ref in self.pins.items()})
 
 
 def draft(
@@ -127,22 +110,17 @@ def draft(
     _refuse(title)
     _refuse(text)
     text = _SPACED.sub(r"](<artifact:\1>)", text)
-    text = _with_figures_apart(text)
-    mentions = names_in(text)
-    return Report(title, language, text, _pinned(mentions, find))
-
-
-def _pinned(mentions: list[str], find: Callable[[str], ArtifactRef]) -> dict[str, ArtifactRef]:
-    found: dict[str, ArtifactRef] = {}
+    text = _FIGURE.sub(r"\n\g<0>\n", text).strip("\n")
+    pins: dict[str, ArtifactRef] = {}
     unknown: list[str] = []
-    for name in dict.fromkeys(mentions):
+    for name in dict.fromkeys(names_in(text)):
         try:
-            found[name] = find(name)
+            pins[name] = find(name)
         except UnknownArtifactError as exc:
             unknown.append(str(exc))
     if unknown:
         raise UnknownArtifactError(" ".join(unknown))
-    return found
+    return Report(title, language, text, pins)
 
 
 def _cleaned(text: str) -> str:
@@ -157,24 +135,13 @@ def _without_title(body: str, title: str) -> str:
     return rest.lstrip("\n") if is_title else body
 
 
-def _with_figures_apart(body: str) -> str:
-    """Return ``body`` with each figure alone on a line as a paragraph of its own."""
-    lines = body.split("\n")
-    for block in reader().parse(body):
-        if block.type == "paragraph_open" and not block.level and block.map[1] - block.map[0] > 1:
-            for number in range(*block.map):
-                if _FIGURE.fullmatch(lines[number]):
-                    lines[number] = f"\n{lines[number]}\n"
-    return "\n".join(lines).strip("\n")
-
-
 def _refuse(text: str) -> None:
-    spelled = unescape(text)
-    for pattern, reason in _REFUSED:
-        if pattern.search(text) or pattern.search(spelled):
-            raise ReportError(f"The report cannot be published, for {reason}.")
-    opened = _HEADER.search(text)
-    if opened is not None and _HEADER_END.search(text, opened.end()):
+    if _SHORTCODE.search(text) or _SHORTCODE.search(unescape(text)):
+        raise ReportError(
+            "The report cannot be published, for it holds a shortcode ({{< … >}}): write the text "
+            "itself."
+        )
+    if _HEADER.search(text):
         raise ReportError(
             "The report cannot be published, for it has a header of its own between two lines of "
             "---: leave it out, and write *** for a line across the page."

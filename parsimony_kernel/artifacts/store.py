@@ -22,7 +22,6 @@ from parsimony_kernel.identity import (
     SNAPSHOT_KINDS,
     ArtifactRef,
     LiveNameCollisionError,
-    artifact_folder_path,
     canonical_json,
     content_sha,
     live_name_key,
@@ -79,7 +78,7 @@ class LogEntry(BaseModel):
 
     kind: str
     logical_id: str
-    content_sha: str
+    content_sha: str = ""
     published_at: str = ""
     run_id: str = ""
     notebook: str = ""
@@ -108,12 +107,8 @@ class LogEntry(BaseModel):
     @property
     def code_ref(self) -> ArtifactRef | None:
         """The snapshot of the producing code, if there is one."""
-        *_, logical_id, name = ("", *self.code_path.split("/"))
-        try:
-            ref = ArtifactRef("notebook", logical_id, name.removesuffix(".py"))
-        except ValueError:
-            return None
-        return ref if ref.workspace_file_path == self.code_path else None
+        ref = _ref_at(self.code_path)
+        return ref if ref is not None and ref.kind == "notebook" else None
 
     @property
     def is_stale(self) -> bool:
@@ -202,8 +197,8 @@ class ArtifactStore:
         stale, appends a line about the existing snapshot.
 
         Args:
-            entry: the new line; its ``content_sha`` is empty or that of ``data`` (else
-                ``ValueError``). Its ``live_name``, if any, is claimed for ``entry.notebook``.
+            entry: the new line, except for its ``content_sha``, which is that of ``data``. Its
+                ``live_name``, if any, is claimed for ``entry.notebook``.
             data: the bytes of the snapshot.
             code: the producing code, stored as a snapshot at the entry's ``code_path``.
             gives_up: whether an owner other than ``entry.notebook`` gives up the name.
@@ -215,10 +210,7 @@ class ArtifactStore:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written; nothing was recorded.
         """
-        sha = snapshot_sha(entry.kind, data)
-        if entry.content_sha not in ("", sha):
-            raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
-        entry = entry.model_copy(update={"content_sha": sha})
+        entry = entry.model_copy(update={"content_sha": snapshot_sha(entry.kind, data)})
         self.place.look()
         claim = entry.kind, entry.live_name, entry.notebook
         gate = "" if not entry.live_name else _claim_path(*claim[:2])
@@ -304,24 +296,23 @@ class ArtifactStore:
 
     def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
         """Return the log of an artifact, oldest first, without unreadable lines."""
-        lines = lines_in(self.place.log(log_path(kind, logical_id)))
-        return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
+        return tuple(self._newest_first(kind, logical_id))[::-1]
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """Return the newest readable line of an artifact's log, or ``None``."""
-        # Parse from the end: a log grows with each publication.
-        newest_first = reversed(lines_in(self.place.log(log_path(kind, logical_id))))
-        read = (_parsed(line, kind, logical_id) for line in newest_first)
-        return next(filter(None, read), None)
+        return next(self._newest_first(kind, logical_id), None)
+
+    def _newest_first(self, kind: str, logical_id: str) -> Iterator[LogEntry]:
+        # Parsed one by one from the end: a log grows with each publication.
+        for line in reversed(lines_in(self.place.log(log_path(kind, logical_id)))):
+            with suppress(ValueError):  # pydantic's, and that of an id that can't be a path
+                entry = LogEntry.model_validate_json(line)
+                if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id):
+                    yield entry
 
     def list(self) -> tuple[LogEntry, ...]:
         """Return the newest line of every artifact, in order of publication."""
-        newest: list[LogEntry] = []
-        for kind in sorted(SNAPSHOT_KINDS):
-            for logical_id in self.ids(kind):
-                with suppress(ValueError):  # a folder that somebody else put there
-                    if (entry := self.latest(kind, logical_id)) is not None:
-                        newest.append(entry)
+        newest = filter(None, (self.latest(*each) for each in self.ids()))
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
@@ -350,16 +341,16 @@ class ArtifactStore:
         raise UnknownArtifactError(_none(asked, entries))
 
     def object_at(self, path: str) -> str | None:
-        """Return the logical id of the data object with a snapshot at ``path``, or ``None``."""
-        for logical_id in self.ids("data_object"):
-            with suppress(ValueError):  # a folder that somebody else put there
-                if any(e.path == path for e in self.history("data_object", logical_id)):
-                    return logical_id
-        return None
+        """Return the id of the data object with a snapshot at ``path`` below ``.ockham``."""
+        whole = f"{ARTIFACT_FOLDER}/{path}"
+        objects = (each for each in self.ids() if each[0] == "data_object")
+        logs = ((name, self.history(kind, name)) for kind, name in objects)
+        return next((name for name, log in logs if whole in {e.path for e in log}), None)
 
-    def ids(self, kind: str) -> Sequence[str]:
-        """Return the names in the folder of a kind: logical ids, and any foreign files."""
-        return self.place.names(f"{ARTIFACT_FOLDER}/{kind}s")
+    def ids(self) -> Sequence[tuple[str, str]]:
+        """Return kind and logical id of every artifact; foreign files count as artifacts."""
+        kinds = sorted(SNAPSHOT_KINDS)
+        return [(k, name) for k in kinds for name in self.place.names(f"{ARTIFACT_FOLDER}/{k}s")]
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Return whether ``(kind, live_name)`` has ever been claimed."""
@@ -376,16 +367,10 @@ class ArtifactStore:
 
     def lines(self) -> Mapping[str, frozenset[str]]:
         """Return the line digests of each log, by its prefixed path."""
-        logs = (
-            f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
-            for kind in SNAPSHOT_KINDS
-            for name in self.ids(kind)
-        )
-        held = {self.prefix + log: self.place.log(log) for log in logs}
         return {
-            log: frozenset(map(content_sha, lines_in(data)))
-            for log, data in held.items()
-            if data is not None
+            self.prefix + log: frozenset(map(content_sha, lines_in(data)))
+            for log in itertools.starmap(log_path, self.ids())
+            if (data := self.place.log(log)) is not None
         }
 
 
@@ -395,8 +380,8 @@ def lines_in(log: bytes | None) -> Sequence[bytes]:
 
 
 def log_path(kind: str, logical_id: str) -> str:
-    """Return the path of an artifact's log; ``ValueError`` for an invalid kind or id."""
-    return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
+    """Return the path of an artifact's log."""
+    return f"{ARTIFACT_FOLDER}/{kind}s/{logical_id}/{LOG_NAME}"
 
 
 def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
@@ -435,15 +420,13 @@ def _several(words: str, entries: Sequence[LogEntry]) -> str:
 
 
 def _none(words: str, entries: Sequence[LogEntry]) -> str:
-    if not entries:
-        return f"There is no artifact {words!r}: nothing is published in this workspace yet."
     names = {name: e for e in entries for name in (e.title, e.variable, e.live_name) if name}
     near = process.extract(
         words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
     )
     if found := list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]:
         return f"There is no artifact {words!r}: did you mean {' or '.join(found)}?"
-    known = ", ".join(map(_called, entries[-_NEAR:]))
+    known = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
     return f"There is no artifact {words!r}. Published here: {known}."
 
 
@@ -455,23 +438,16 @@ def _called(entry: LogEntry) -> str:
 def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | None:
     """Resolve ``words`` as a reference or a path of a snapshot; ``None`` if it is neither."""
     path = words.replace("\\", "/").removeprefix("./")
-    newest = next((entry.ref for entry in entries if entry.path == path), None)
-    if newest is not None:
-        return newest
-    try:
-        if not path.startswith(f"{ARTIFACT_FOLDER}/"):
-            return parse_reference(words)
+    with suppress(ValueError):
+        return parse_reference(words)
+    # Only its log tells of which data object a file of the pool is.
+    return _ref_at(path) or next((entry.ref for entry in entries if entry.path == path), None)
+
+
+def _ref_at(path: str) -> ArtifactRef | None:
+    """Return the snapshot that lies at ``path``, if it is one of an artifact's own folder."""
+    with suppress(ValueError):
         _, folder, logical_id, name = path.split("/")
         ref = ArtifactRef(folder.removesuffix("s"), logical_id, name.partition(".")[0])
-    except ValueError:
-        return None
-    return ref if ref.workspace_file_path == path else None
-
-
-def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
-    try:
-        entry = LogEntry.model_validate_json(line)
-        # ``entry.ref`` raises for an id that can't be a path.
-        return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
-    except ValueError:  # pydantic's and the reference's alike
-        return None
+        return ref if ref.workspace_file_path == path else None
+    return None

@@ -10,18 +10,17 @@ journal knows nothing; that a name was given to somebody else. The pages of repo
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
-from parsimony_kernel import identity
 from parsimony_kernel.artifacts.store import (
     LOG_NAME,
     NAMES,
     ArtifactStore,
     lines_in,
+    log_path,
     parse_reference,
 )
-from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
+from parsimony_kernel.identity import ARTIFACT_FOLDER, SNAPSHOT_SUFFIXES, ArtifactRef, snapshot_sha
 
 _Lines = Mapping[str, Collection[str]]
 
@@ -68,101 +67,83 @@ def verify(store: ArtifactStore, witnessed: _Lines | None = None) -> Verificatio
     """
     faults = {path: _fault_of(store, path) for path in _snapshots(store)}
     findings = [Finding(path, fault) for path, fault in faults.items() if fault]
-    sound, lines = {path for path, fault in faults.items() if not fault}, 0
-    for folder in _artifact_folders(store):
-        log = f"{folder}/{LOG_NAME}"
-        data = store.place.log(log)
-        if data is None:
-            problems = [_missing_log(store, log, sound)]
-        elif held := len(lines_in(data)):
-            lines += held
-            problems = list(dict.fromkeys(_faults_of_log(store, log, held, sound)))
-        else:  # a writer that was stopped before the first line leaves one of which nobody knows
-            problems = [] if witnessed is not None else [f"holds no line: {_NO_LOG}"]
-        findings += [Finding(log, problem) for problem in filter(None, problems)]
+    sound = {path for path, fault in faults.items() if not fault}
+    for kind, logical_id in store.ids():
+        problems = _faults_of_log(store, kind, logical_id, sound, witnessed is not None)
+        log = log_path(kind, logical_id)
+        findings += [Finding(log, problem) for problem in dict.fromkeys(problems)]
     there, known = store.lines(), None
     if witnessed is not None:
         findings += _gone(store, there, witnessed)
         known = sum(len(held & {*witnessed.get(log, ())}) for log, held in there.items())
+    lines = sum(map(len, there.values()))
     return Verification(len(faults), lines, known, (*findings, *_names(store)))
 
 
-def _artifact_folders(store: ArtifactStore) -> list[str]:
-    return [
-        f"{ARTIFACT_FOLDER}/{kind}s/{name}"
-        for kind in sorted(identity.SNAPSHOT_KINDS)
-        for name in store.ids(kind)
-    ]
-
-
 def _snapshots(store: ArtifactStore) -> Iterator[str]:
-    """What lies where snapshots do and is called as they are; the rest is not ours."""
+    """Yield the files that lie where snapshots do and are named like them."""
+    folders = [f"{ARTIFACT_FOLDER}/{kind}s/{name}" for kind, name in store.ids()]
     objects = f"{ARTIFACT_FOLDER}/objects"
-    pools = [f"{objects}/{name}" for name in store.place.names(objects)]
-    for folder in sorted([*_artifact_folders(store), *pools]):
-        suffix = identity.SNAPSHOT_SUFFIXES[_kind_of(folder)]
+    for folder in (*folders, *(f"{objects}/{name}" for name in store.place.names(objects))):
+        suffix = SNAPSHOT_SUFFIXES[_kind_of(folder)]
         for name in store.place.names(folder):
             if name.endswith(suffix) and not name.startswith("."):
                 yield f"{folder}/{name}"
 
 
 def _kind_of(path: str) -> str:
-    folder = path.split("/")[1]
+    folder = f"{path}/".split("/")[1]
     return "data_object" if folder == "objects" else folder.removesuffix("s")
 
 
-def _missing_log(store: ArtifactStore, log: str, sound: set[str]) -> str:
-    """What is wrong where there should be a log and is none; nothing where all is well."""
-    if store.place.is_there(log):
-        return f"is no file, and stands where a log would: {_NO_LOG}"
-    _, _, logical_id, _ = log.split("/")
-    beside = log.removesuffix(LOG_NAME)
-    if not any(path.startswith(beside) for path in sound):
-        return ""
-    if _kind_of(log) == "notebook" and not store.is_claimed("notebook", logical_id):
-        return ""  # the code of what was published, not a script of its own
-    return f"is missing, and snapshots lie beside it: {_NO_LOG}"
-
-
 def _fault_of(store: ArtifactStore, path: str) -> str:
-    """What is wrong with a snapshot; nothing where its bytes have the digest in its name."""
+    """Return the fault of a snapshot; empty if its bytes have the digest in its path."""
     data = store.place.read(path) if store.place.is_plain(path) else None
-    if data is None:
+    kind = _kind_of(path)
+    if data is None or kind not in SNAPSHOT_SUFFIXES:
         return "is no file, and stands where a snapshot would"
-    kind, logical_id = _kind_of(path), path.split("/")[2]
-    with suppress(ValueError):  # nothing that is published has such a path
-        ref = ArtifactRef(kind, logical_id, identity.snapshot_sha(kind, data))
-        if ref.workspace_file_path == path:
-            return ""
+    *_, folder, name = path.removesuffix(SNAPSHOT_SUFFIXES[kind]).split("/")
+    digest = folder + name if kind == "data_object" else name
+    if snapshot_sha(kind, data) == digest:
+        return ""
     return "is damaged: its bytes don't match the digest in its name"
 
 
-def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -> Iterator[str]:
-    """What is wrong with a log that holds so many lines."""
-    try:
-        entries = store.history(_kind_of(log), log.split("/")[2])
-    except ValueError as exc:
-        yield f"belongs to no artifact: {exc}"
+def _faults_of_log(
+    store: ArtifactStore, kind: str, logical_id: str, sound: Collection[str], has_journal: bool
+) -> Iterator[str]:
+    log = log_path(kind, logical_id)
+    data = store.place.log(log)
+    if data is None:
+        beside = log.removesuffix(LOG_NAME)
+        # The code of artifacts lies without a log; a script has a name.
+        has_one = kind != "notebook" or store.is_claimed(kind, logical_id)
+        has_one = has_one and any(each.startswith(beside) for each in sound)
+        if has_one or store.place.is_there(log):
+            yield f"is missing or no file, where a log should be: {_NO_LOG}"
         return
-    if len(entries) < held:
+    lines, entries = lines_in(data), store.history(kind, logical_id)
+    # A writer that was killed leaves an empty log; the journal knows whether it had lines.
+    if not lines and not has_journal:
+        yield f"holds no line: {_NO_LOG}"
+    shown: list[ArtifactRef] = []
+    try:
+        shown += [parse_reference(each) for entry in entries for each in entry.embedded]
+    except ValueError as exc:
+        yield f"names what it shows wrongly: {exc}"
+    if len(entries) < len(lines):
         yield (
             "has a line that can't be read or is about another artifact, and is passed over; "
             "publish again what it recorded"
         )
     for entry in entries:
-        shown: list[str] = []
-        try:
-            shown += [parse_reference(each).workspace_file_path for each in entry.embedded]
-        except ValueError as exc:
-            yield f"names what it shows wrongly: {exc}"
-        for path in filter(None, (entry.path, entry.code_path, *shown)):
-            # It may have been published since the snapshots were looked through.
-            if path not in sound and _fault_of(store, path):
-                yield f"names {path!r}, which is missing or damaged: publish it again"
-        if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
-            yield (
-                f"gives the name {entry.live_name!r}, of which no owner is kept: publish it again"
-            )
+        if entry.live_name and not store.is_claimed(kind, entry.live_name):
+            yield f"gives the name {entry.live_name!r}, which no owner holds: publish it again"
+    named = [path for entry in entries for path in (entry.path, entry.code_path) if path]
+    for path in (*named, *(ref.workspace_file_path for ref in shown)):
+        # It may have been published since the snapshots were looked through.
+        if path not in sound and _fault_of(store, path):
+            yield f"names {path!r}, which is missing or damaged: publish it again"
 
 
 def _gone(store: ArtifactStore, there: _Lines, known: _Lines) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.artifacts.store import (
-    NAMES,
     ArtifactStore,
     LogEntry,
     SnapshotError,
@@ -31,7 +30,7 @@ def _folder(store: ArtifactStore) -> Path:
 
 def _entry(data: bytes, **fields: str) -> LogEntry:
     base = {"kind": "dataset", "logical_id": "df", "title": "T", "run_id": data.decode()}
-    return LogEntry(content_sha=snapshot_sha("dataset", data), **{**base, **fields})
+    return LogEntry(**{**base, **fields})
 
 
 def _log_lines(store: ArtifactStore) -> int:
@@ -85,22 +84,13 @@ def test_every_kind_is_published_listed_and_read(tmp_path: Path, kind: str) -> N
         assert store.find(words) == entry
 
 
-def test_object_bytes_are_pooled_once(
-    tmp_path: Path,
-) -> None:
+def test_object_bytes_are_pooled_once(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     for logical_id in ("one", "two"):
         store.publish(_entry(b"bytes", kind="data_object", logical_id=logical_id), b"bytes")
     sha = snapshot_sha("data_object", b"bytes")
     pooled = _folder(store) / "objects" / sha[:2] / f"{sha[2:]}.parquet"
     assert list(_folder(store).rglob("*.parquet")) == [pooled]
-    assert sorted(path.name for path in (_folder(store) / "data_objects").iterdir()) == [
-        "one",
-        "two",
-    ]
-    assert [path.name for path in (_folder(store) / "data_objects" / "one").iterdir()] == [
-        "log.jsonl"
-    ]
     assert [entry.logical_id for entry in store.list()] == ["one", "two"]
 
 
@@ -115,25 +105,17 @@ def test_republished_first_version_is_latest(tmp_path: Path) -> None:
     assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 2
 
 
-def test_corrupt_snapshot_is_refused_and_repaired_by_publishing(
-    tmp_path: Path,
+@pytest.mark.parametrize(("damage", "told"), [(b"onf", "damaged"), (None, "missing")])
+def test_broken_snapshot_is_refused_and_restored_by_publishing(
+    tmp_path: Path, damage: bytes | None, told: str
 ) -> None:
     store = ArtifactStore(tmp_path)
     entry, _ = store.publish(_entry(b"one"), b"one")
-    (tmp_path / entry.path).write_bytes(b"onf")
-    with pytest.raises(SnapshotError, match="damaged"):
+    path = tmp_path / entry.path
+    path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.raises(SnapshotError, match=told):
         store.read(entry.ref)
-    store.publish(_entry(b"one"), b"one")
-    assert store.read(entry.ref) == b"one"
-
-
-def test_missing_snapshot_is_reported_and_restored_by_publishing(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    entry, _ = store.publish(_entry(b"one"), b"one")
-    (tmp_path / entry.path).unlink()
-    with pytest.raises(SnapshotError, match="missing"):
-        store.read(entry.ref)
-    assert store.publish(_entry(b"one"), b"one")[1] is False
+    assert store.publish(_entry(b"one"), b"one") == (entry, False)
     assert store.read(entry.ref) == b"one"
 
 
@@ -146,27 +128,19 @@ def test_notebook_snapshot_may_differ_in_trailing_whitespace(tmp_path: Path) -> 
     assert store.read(ref) == b"x = 1\n"
 
 
-def test_a_torn_or_foreign_line_is_left_out(tmp_path: Path) -> None:
+def test_torn_foreign_or_outside_line_is_left_out(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     first, _ = store.publish(_entry(b"one"), b"one")
     log = _folder(store) / "datasets" / "df" / "log.jsonl"
-    foreign = first.model_copy(update={"logical_id": "other"}).model_dump_json()
+    line = json.loads(log.read_text())
+    for change in ({"logical_id": "other"}, {"content_sha": "../../../etc/passwd"}):
+        with log.open("a") as stream:
+            stream.write(json.dumps(line | change) + "\n")
     with log.open("a") as stream:
-        stream.write(foreign + "\n" + first.model_dump_json()[:40])
-    history = store.history("dataset", "df")
-    assert history == (first,)
+        stream.write(first.model_dump_json()[:40])
+    assert store.history("dataset", "df") == store.list() == (first,)
     second, _ = store.publish(_entry(b"two"), b"two")
     assert store.latest("dataset", "df") == second
-
-
-def test_line_naming_outside_path_is_skipped(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    store.publish(_entry(b"one"), b"one")
-    log = _folder(store) / "datasets" / "df" / "log.jsonl"
-    evil = {**json.loads(log.read_text()), "content_sha": "../../../etc/passwd"}
-    log.write_text(json.dumps(evil) + "\n")
-    assert store.list() == ()
-    assert store.history("dataset", "df") == ()
 
 
 def test_list_shows_newest_in_publication_order(tmp_path: Path) -> None:
@@ -187,24 +161,13 @@ def test_git_ignores_journal_and_keys(tmp_path: Path) -> None:
     assert ignored.read_text() == "mine\n"
 
 
-def test_wrong_digest_is_a_callers_bug(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not that of the data"):
-        ArtifactStore(tmp_path).publish(_entry(b"one"), b"two")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_sibling_name_is_refused_in_any_spelling(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SALES", "\uff33ales"])
+def test_sibling_name_is_refused_in_any_spelling(tmp_path: Path, name: str) -> None:
     store = ArtifactStore(tmp_path)
-    store.claim("dataset", "Sales", "a.ipynb")
-    store.claim("dataset", "Sales", "a.ipynb")
-    store.claim("chart", "Sales", "b.ipynb")
-    with pytest.raises(LiveNameCollisionError, match=r"'SALES' belongs to 'a\.ipynb'"):
-        store.claim("dataset", "SALES", "b.ipynb")
-
-
-def test_unpublished_reference_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="missing"):
-        ArtifactStore(tmp_path).read(ArtifactRef("chart", "a", "b"))
+    for kind, owner in (("dataset", "a.ipynb"), ("dataset", "a.ipynb"), ("chart", "b.ipynb")):
+        store.claim(kind, "Sales", owner)
+    with pytest.raises(LiveNameCollisionError, match=r"ales' belongs to 'a\.ipynb'|'SALES'"):
+        store.claim("dataset", name, "b.ipynb")
 
 
 def _several(store: ArtifactStore) -> dict[str, LogEntry]:
@@ -282,7 +245,7 @@ def test_unknown_name_suggests_near_ones(tmp_path: Path, words: str, told: str) 
 
 
 def test_empty_workspace_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnknownArtifactError, match="nothing is published in this workspace yet"):
+    with pytest.raises(UnknownArtifactError, match="Published here: nothing yet"):
         ArtifactStore(tmp_path).find("sales")
 
 
@@ -303,16 +266,6 @@ def test_reference_reads_as_written() -> None:
     for text in ("", "chart", "chart/a", "chart@a", "picture/a@b", "chart/@b", "chart/a/b@c"):
         with pytest.raises(ValueError, match=r"reference|kind|empty|path"):
             parse_reference(text)
-
-
-def test_claim_is_recognized(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    store.claim("dataset", "Sales", "a.ipynb")
-    (path,) = (_folder(store) / "names").iterdir()
-    assert store.holder(f"{NAMES}/{path.name}") == "a.ipynb"
-    for damaged in (path.read_bytes()[:-3], b"{}"):
-        path.write_bytes(damaged)
-        assert store.holder(f"{NAMES}/{path.name}") is None
 
 
 _PUBLISHER = """
@@ -338,36 +291,6 @@ def test_one_of_eight_processes_wins_a_live_name(
     assert sorted(said) == ["lost"] * 7 + ["won"]
     published = ArtifactStore(tmp_path).list()
     assert [entry.title for entry in published] == [f"n{said.index('won')}"]
-
-
-_SAME = """
-from pathlib import Path
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
-from parsimony_kernel.identity import content_sha
-data = b"the same" * 10_000
-entry = LogEntry(kind="dataset", logical_id="df", content_sha=content_sha(data), title=me,
-                 run_id="c", description="x" * 3000, notebook="a.ipynb", live_name="n")
-wait()
-print(ArtifactStore(Path(place)).publish(entry, data)[0].title)
-"""
-
-
-@pytest.mark.slow
-def test_eight_processes_publish_one_snapshot_and_all_lines(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
-    said = race(_SAME, tmp_path)
-    store = ArtifactStore(tmp_path)
-    log = _folder(store) / "datasets" / "df" / "log.jsonl"
-    assert len(store.history("dataset", "df")) == len(log.read_bytes().splitlines())
-    assert sorted(path.suffix for path in (_folder(store) / "datasets" / "df").iterdir()) == [
-        ".jsonl",
-        ".parquet",
-    ]
-    entries = store.history("dataset", "df")
-    assert sorted(entry.title for entry in entries) == sorted(said)
-    assert len({entry.content_sha for entry in entries}) == 1
-    assert len(store.read(entries[0].ref)) == 80_000
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -20,7 +21,6 @@ from parsimony_kernel.artifacts.codecs import (
     render_png,
     render_svg,
     table_head,
-    type_name,
 )
 
 
@@ -40,6 +40,7 @@ def test_frame_round_trips() -> None:
             "s": ["a", None, "ü"],
             "t": pd.to_datetime(["2020-01-01", "2020-01-02", "NaT"]),
             "c": pd.Categorical(["x", "y", "x"]),
+            "q": pd.period_range("2020Q1", periods=3, freq="Q"),
             "b": [True, False, True],
             "z": pd.to_datetime(["2020-01-01", "2020-06-01", None]).tz_localize("Europe/Berlin"),
             "u": pd.to_datetime(["2020-01-01", "2020-06-01", None], utc=True),
@@ -60,6 +61,8 @@ def test_row_numbers_are_dropped_and_index_kept() -> None:
     assert _columns(pd.Series([1.0, 2.0], index=[2010, 2011]), "years") == ["index", "years"]
     assert _columns(pd.Series([1.0, 2.0]), "plain") == ["plain"]
     assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["level_0", "index"]
+    assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
+    assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
 
 
 def test_multilevel_and_numeric_headers_become_names() -> None:
@@ -75,11 +78,6 @@ def test_value_is_unchanged() -> None:
     encode_dataset(frame, "frame")
     pd.testing.assert_frame_equal(frame, before)
     assert "note" in frame.attrs
-
-
-def test_series_is_named_by_variable_and_arrow_is_a_dataset() -> None:
-    assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
-    assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
 
 
 def test_the_same_table_made_twice_has_the_same_bytes() -> None:
@@ -109,26 +107,10 @@ def test_table_head_is_short_with_total_size() -> None:
     assert whole.rows[1][4] == "[2]"
 
 
-def test_time_of_day_is_kept_where_present() -> None:
-    frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-01 00:00", "2024-01-01 12:30"])})
-    head = table_head(encode_dataset(frame, "frame"))
-    assert head.rows == (("2024-01-01 00:00:00",), ("2024-01-01 12:30:00",))
-
-
-def test_empty_table_head_has_columns() -> None:
-    head = table_head(encode_dataset(pd.DataFrame({"a": pd.Series([], dtype=float)}), "x"))
-    assert (head.columns, head.rows, head.row_count) == (("a",), (), 0)
-
-
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 20], ids=["empty", "short", "magic"])
 def test_non_parquet_is_reported(data: bytes) -> None:
     with pytest.raises(CodecError, match="can't be read"):
         table_head(data)
-
-
-def test_period_column_is_stored() -> None:
-    frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=2, freq="Q"), "v": [1, 2]})
-    assert decode_dataset(encode_dataset(frame, "frame")).equals(frame)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +121,11 @@ def test_period_column_is_stored() -> None:
         (pd.DataFrame(), "has no columns"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named 'a'"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "more than one column named '1'"),
-        (pd.DataFrame({"ok": [1, 2], "m": [1, "x"]}), r"Column 'm' of 'df'.*astype\(str\)"),
-        (pd.DataFrame({"z": [1j]}), "Column 'z'"),
+        (
+            pd.DataFrame({"ok": [1, 2], "m": [1, "x"]}),
+            r"'df' holds values .*column m .*df\['…'\]\.astype\(str\)",
+        ),
+        (pd.DataFrame({"z": [1j]}), "column z "),
         (alt.Chart(pd.DataFrame({"a": [1]})).mark_bar(), "publish it with return_chart"),
     ],
     ids=["list", "float", "empty", "twice", "twice-as-text", "mixed", "complex", "chart"],
@@ -172,8 +157,10 @@ def test_too_many_rows_ask_for_aggregation() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (pd.DataFrame({"a": [1]}), r"'c' is a table \(pandas\.DataFrame\).*return_dataset"),
-        (pd.Series([1]), r"'c' is a table \(pandas\.Series\)"),
+        (
+            pd.DataFrame({"a": [1]}),
+            r"'c' is of type 'pandas\.DataFrame', .*publish it with return_dataset, or build",
+        ),
         ("bar", "'c' is of type 'str', not an Altair chart"),
         (
             alt.Chart(pd.DataFrame({"a": [1]})).mark_bar().encode(x="zz"),
@@ -181,7 +168,7 @@ def test_too_many_rows_ask_for_aggregation() -> None:
         ),
         (alt.Chart(pd.DataFrame({"a": [1]})), r"'c' is not valid \("),
     ],
-    ids=["frame", "series", "text", "no-such-field", "no-mark"],
+    ids=["frame", "text", "no-such-field", "no-mark"],
 )
 def test_non_chart_is_one_sentence(value: object, words: str) -> None:
     with pytest.raises(CodecError, match=words) as caught:
@@ -189,22 +176,12 @@ def test_non_chart_is_one_sentence(value: object, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_chart_picture_is_deterministic() -> None:
+@pytest.mark.parametrize(("render", "begins"), [(render_png, b"\x89PNG"), (render_svg, "<svg")])
+def test_chart_picture_is_deterministic(render: Callable[[Any], Any], begins: Any) -> None:
     _, spec = encode_chart(_chart(), "c")
-    png, reason = render_png(spec)
-    assert png is not None
-    assert png.startswith(b"\x89PNG")
-    assert reason == ""
-    assert render_png(spec)[0] == png
-
-
-def test_chart_svg_is_deterministic() -> None:
-    _, spec = encode_chart(_chart(), "c")
-    svg, reason = render_svg(spec)
-    assert svg is not None
-    assert svg.startswith("<svg")
-    assert reason == ""
-    assert render_svg(spec)[0] == svg
+    picture, reason = render(spec)
+    assert (picture[: len(begins)], reason) == (begins, "")
+    assert render(spec)[0] == picture
 
 
 def test_specification_is_validated_as_chart() -> None:
@@ -222,11 +199,6 @@ def test_missing_picture_has_reason_and_nothing_is_fetched() -> None:
     assert png is None
     assert "External data url not allowed" in reason
     assert "\n" not in reason
-
-
-def test_types_are_named_by_package() -> None:
-    assert type_name(pd.DataFrame()) == "pandas.DataFrame"
-    assert type_name([]) == "list"
 
 
 _DRAW_ODD = """

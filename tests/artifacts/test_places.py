@@ -136,12 +136,9 @@ def test_workspaces_with_one_address_share_artifacts(
     require_trust(store.place.address)
 
 
-def test_unknown_protocol_says_what_to_install() -> None:
+def test_unusable_bucket_is_one_sentence(s3: str) -> None:
     with pytest.raises(StorageError, match=r"PARSIMONY_ARTIFACTS: .* pip install"):
         Bucket("nothing://bucket")
-
-
-def test_unreachable_bucket_is_one_sentence(s3: str) -> None:
     with pytest.raises(StorageError, match=r"^Cannot write 's3://missing/x/a': .* Check PARSIMONY"):
         Bucket("s3://missing/x").create("a", b"")
 

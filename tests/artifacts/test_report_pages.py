@@ -38,7 +38,7 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"
-    assert "(60 rows, 2 columns; the first 40 rows shown)" in seen.text
+    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.text
     assert "2024-01-01" in seen.text
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
     assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
@@ -51,12 +51,12 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
         assert told in seen.text
 
 
-def test_headings_start_below_title_without_gaps(publisher: Publisher) -> None:
-    body = "# One\n\n#### Deep\n\n###### Deeper\n\n## Two\n\n# Three\n\n### Four"
+def test_title_is_the_only_heading_of_its_level(publisher: Publisher) -> None:
+    body = "# One\n\n## Two\n\n### Three\n\n# Four"
     page = page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
     assert_needs_nothing(page)
     main = page[: page.index("</main>")]
-    assert re.findall(r"<(h\d)>", main) == ["h1", "h2", "h3", "h4", "h3", "h2", "h3"]
+    assert re.findall(r"<(h\d)>", main) == ["h1", "h2", "h2", "h3", "h2"]
 
 
 _EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'&amp;"
