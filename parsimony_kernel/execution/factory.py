@@ -14,8 +14,10 @@ import itertools
 import json
 import re
 import traceback
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
@@ -54,7 +56,7 @@ _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 _NO_MESSAGE = "(its message cannot be shown)"
 
 _OURS = str(Path(__file__).parent)
-_TAG = re.compile(r"<[^<>]*>")
+_TAG = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
 # A value in several formats, by their mime types.
@@ -105,6 +107,8 @@ class _CappedRepr:
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes):
             return self._string(x)
+        if is_exactly(x, bytearray, array):
+            return builtins.repr(x[: self._chars])[: self._chars + 1]
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):
@@ -214,10 +218,10 @@ class OutputFactory:
         return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
-        """Convert a mime bundle: its picture, else its text."""
-        picture = picture_in(bundle)
-        if picture:
-            return of_class(source).model_copy(update=picture)
+        """Convert a mime bundle: its chart or picture, else its text."""
+        picture, chart = picture_in(bundle), chart_in(bundle)
+        if picture or chart:
+            return (chart or of_class(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -225,7 +229,7 @@ class OutputFactory:
             if mime == "text/plain" and _NO_TEXT.fullmatch(content) and "text/html" in bundle:
                 continue
             if mime == "text/html":
-                content = html.unescape(_TAG.sub("", content)).strip()
+                content = html.unescape(_TAG.sub("", content)).strip() or mime
             text, cut = _cut(content, DISPLAY_CHARS)
             kind = "" if source is None else class_name(source)
             return PrimitiveObject(python_type=kind, text=text, truncated=cut)
@@ -376,11 +380,11 @@ def _status_code(exc: BaseException) -> int | None:
 
 def _shorten(told: traceback.TracebackException) -> None:
     """Remove our own frames, and the middle of a deep stack."""
-    told.stack[:] = [step for step in told.stack if not step.filename.startswith(_OURS)]
-    del told.stack[_HALF_STACK:-_HALF_STACK]
-    for each in (told.__cause__, told.__context__):
-        if each is not None:
-            _shorten(each)
+    chain = [told]
+    for each in chain:
+        each.stack[:] = [step for step in each.stack if not step.filename.startswith(_OURS)]
+        del each.stack[_HALF_STACK:-_HALF_STACK]
+        chain += filter(None, (each.__cause__, each.__context__))
 
 
 # Charts and pictures: their descriptions and their bytes. Charts are recognised without importing
@@ -485,13 +489,19 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     """Describe a plotly figure by its title, and render it as PNG when kaleido is installed."""
-    made = of_class(type(drawing), name)
-    made = made.model_copy(update={"title": plain(str(drawing.layout.title.text or ""))[:200]})
+    made = _titled(drawing, name)
     if not drawn or find_spec("kaleido") is None:
         return made
     # Kaleido draws in a browser, which may be missing where kaleido is not.
     png = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
     return made.model_copy(update=picture_in({"image/png": png}))
+
+
+def _titled(drawing: Any, name: str | None = None) -> FigureObject:
+    """Describe a plotly figure, or its JSON, by its title."""
+    title = attempt(lambda: drawing["layout"]["title"]["text"], lambda _: "")
+    title = plain(title)[:200] if is_a(title, str) else ""
+    return FigureObject(name=name, library="plotly", title=title, description="Figure of plotly")
 
 
 _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]] = {
@@ -509,6 +519,16 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
         picture = picture_in({mime: content[0] if is_a(content, tuple) else content})
         if picture:
             return of_class(type(value), name).model_copy(update=picture)
+    return None
+
+
+def chart_in(bundle: Bundle) -> FigureObject | None:
+    """Describe the chart of a mime bundle that has its specification; else ``None``."""
+    for mime, chart in bundle.items():
+        if mime.startswith("application/vnd.vegalite"):
+            return attempt(partial(from_spec, chart), lambda _: None)
+        if mime.startswith("application/vnd.plotly"):
+            return _titled(chart)
     return None
 
 

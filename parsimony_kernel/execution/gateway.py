@@ -32,7 +32,7 @@ _HANG_UP_S = 2.0
 # Timeouts to connect and to read: a server takes seconds to kill an unresponsive kernel.
 _ENDING_S = (_REQUEST_S, 1.0)
 _ENDED = "was ended by its server, as idle ones are"
-_CLOSED = "the connection was closed"
+_CLOSED = "cannot be reached (the connection was closed)"
 
 # Silences the client libraries, which log URLs and headers.
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)

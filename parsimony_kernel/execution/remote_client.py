@@ -32,7 +32,6 @@ from parsimony_kernel.execution.remote_kernel import (
     Kernel,
     LocalKernel,
     RemoteKernelError,
-    unreachable,
 )
 from parsimony_kernel.execution.remote_values import RemoteValue, decode
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -210,7 +209,7 @@ class RemoteClient(threading.Thread):
         try:
             answer = self._answer()
         except RemoteKernelError as exc:
-            lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or unreachable(exc))
+            lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or exc)
             self._drop()
             lost.ran = True
             self.untold = self.untold if job.is_cell else lost

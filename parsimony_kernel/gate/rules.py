@@ -201,7 +201,7 @@ def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> 
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     }
     summary = attempt.inputs.get("summary")
-    if attempt.action != DONE or not isinstance(summary, str):
+    if attempt.action != DONE or not (isinstance(summary, str) and summary):
         return None
     if not changed_an_identifier(made(), summary, goal):
         return None

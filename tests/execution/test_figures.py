@@ -94,3 +94,42 @@ def test_chart_with_remote_data_is_described_not_shown(chart: dict[str, Any], ad
     made = from_spec(chart)
     assert (made.spec is None) == bool(address)
     assert (f"Not drawn, because it fetches {address}" in made.description) == bool(address)
+
+
+CHART = {"mark": "bar", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
+SCRIPT = "<div><script>let rows = [1, 2];</script> <style>p {}</style>{}</div>"
+
+
+@pytest.mark.parametrize(
+    ("bundle", "told"),
+    [
+        (
+            {
+                "application/vnd.plotly.v1+json": {"layout": {"title": {"text": "Economy"}}},
+                "text/html": SCRIPT,
+            },
+            {"type": "figure", "title": "Economy", "description": "Figure of plotly"},
+        ),
+        (
+            {"application/vnd.plotly.v1+json": [7], "text/plain": "x"},
+            {"type": "figure", "title": "", "description": "Figure of plotly"},
+        ),
+        (
+            {"application/vnd.vegalite.v5+json": CHART, "text/plain": "<VegaLite>"},
+            {"type": "figure", "title": "", "description": "bar chart of a"},
+        ),
+        (
+            {"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"},
+            {"type": "primitive", "python_type": "", "text": "a chart"},
+        ),
+        ({"text/html": SCRIPT}, {"type": "primitive", "python_type": "", "text": "{}"}),
+        (
+            {"text/html": "<script>window.Plotly"},
+            {"type": "primitive", "python_type": "", "text": "text/html"},
+        ),
+    ],
+)
+def test_published_bundle_is_told_as_chart_or_text_without_scripts(
+    bundle: dict[str, Any], told: dict[str, str]
+) -> None:
+    assert OutputFactory().convert_bundle(bundle).for_model() == told
