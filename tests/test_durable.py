@@ -75,19 +75,21 @@ def test_rewritten_file_keeps_mode_and_owner(mode: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")
+@pytest.mark.parametrize(("group_too", "mode"), [(False, 0o774), (True, 0o704)])
 def test_file_of_unkeepable_owner_is_opened_to_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group_too: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
     path.chmod(0o4774)
 
-    def forbidden(_handle: int, _user: int, _group: int) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    def forbidden(_handle: int, user: int, _group: int) -> None:
+        if user != -1 or group_too:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "fchown", forbidden)
     durable.rewrite(path, bytes.upper)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o704
+    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_refused_rewrite_keeps_file_and_raises(tmp_path: Path) -> None:

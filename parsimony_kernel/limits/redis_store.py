@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.limits.breaker import (
@@ -57,11 +57,12 @@ class RedisBreakers:
             return answer
 
         try:
-            transaction: Any = self._client.transaction  # redis declares no return value
-            answer: T = transaction(step, key, value_from_callable=True)
+            answer: T = cast(Any, self._client).transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
+            # What is said of a wrong address may quote its password.
+            why = type(exc).__name__ if isinstance(exc, ValueError) else exc
             raise StoreError(
-                f"The breakers' state in Redis cannot be reached ({exc}): set {REDIS_URL} to an "
+                f"The breakers' state in Redis cannot be reached ({why}): set {REDIS_URL} to an "
                 "address like redis://host:6379/0, install 'parsimony-kernel[remote]', and check "
                 "that the server runs and may be written to."
             ) from exc

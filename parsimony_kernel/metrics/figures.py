@@ -39,6 +39,7 @@ class Execution:
         rejections: actions refused by the gate, by the refusal's wire name.
         open_breakers: models skipped because their breaker was open.
         outcome: ``None`` before a terminal event.
+        is_answer: whether it began with a person's answer.
     """
 
     steps: int = 0
@@ -51,6 +52,7 @@ class Execution:
     rejections: Counter[str] = field(default_factory=Counter)
     open_breakers: set[str] = field(default_factory=set)
     outcome: Outcome | None = None
+    is_answer: bool = False
 
     @property
     def is_safe(self) -> bool:
@@ -66,7 +68,7 @@ class Execution:
         """Count the next event of this execution."""
         match event:
             case ev.RunStarted():
-                self.token_budget = event.max_tokens
+                self.token_budget, self.is_answer = event.max_tokens, event.reply is not None
             case ev.ToolEvent(completed=False):
                 self.steps += 1
             case ev.ToolEvent():
@@ -91,8 +93,8 @@ class Execution:
                 self._fail(event.failure, "handoff" if event.failure else None)
             case ev.PartialRunSummary():
                 self.outcome = "stopped"
-                # Where nothing came before, a person's answer ended the run.
-                if self.steps or self.tokens or self.interventions:
+                # An answer after which nothing ran: the person chose to end the run.
+                if not self.is_answer or self.steps or self.tokens:
                     self.interventions["stop"] += 1
             case ev.RunCancelled():
                 self.outcome = "cancelled"
@@ -212,9 +214,7 @@ def _sum(counts: Iterable[Counter[str]]) -> dict[str, int]:
 
 def _p99(values: Sequence[Any]) -> Any:
     """Return the 99th percentile by nearest rank, or ``None`` without values."""
-    if not values:
-        return None
-    return sorted(values)[-(-len(values) * 99 // 100) - 1]
+    return sorted(values)[-(-len(values) * 99 // 100) - 1] if values else None
 
 
 def to_json(figures: Figures) -> dict[str, Any]:

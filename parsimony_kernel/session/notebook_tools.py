@@ -78,9 +78,9 @@ class NotebookTools:
         """
         self.must_be_free()
         made = _made(name, self.executor.variables().get(name), self.of_every_turn())
-        # Last of all, for the last of two tools of one name is meant.
-        self._own.pop(name, None)
-        self._own[name] = made.name
+        # A new tool replaces an older one with the same tool name.
+        others = {k: v for k, v in self._own.items() if k != name and v != made.name}
+        self._own = {**others, name: made.name}
         return made
 
     def remove(self, name: str) -> None:

@@ -37,9 +37,7 @@ from parsimony_kernel.session.turn_values import (
     sentence,
 )
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import (
-    PendingRow,
-)
+from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.storage.sent import SentRequest, sent_by
 
 

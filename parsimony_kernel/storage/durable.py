@@ -186,14 +186,16 @@ def _drafts(
 
 
 def _make_like(handle: int, like: os.stat_result) -> None:
-    """Copy the mode of ``like`` to the file of ``handle``, and its owner where permitted."""
+    """Copy the mode of ``like`` to the file of ``handle``, its owner and group where permitted."""
     if os.name == "nt":
         return
     mode = stat.S_IMODE(like.st_mode)
-    try:
-        os.fchown(handle, like.st_uid, like.st_gid)
-    except OSError:
-        mode &= 0o707  # the group may be another one now
+    # The rights of a group, or of an owner, that is another one now are dropped.
+    for user, group, rest in ((-1, like.st_gid, 0o707), (like.st_uid, -1, 0o777)):
+        try:
+            os.fchown(handle, user, group)
+        except OSError:
+            mode &= rest
     os.fchmod(handle, mode)
 
 

@@ -30,12 +30,7 @@ from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage import effect_log, sent
-from parsimony_kernel.storage.database import (
-    BUSY_TIMEOUT_S,
-    Database,
-    JournalError,
-    storable,
-)
+from parsimony_kernel.storage.database import BUSY_TIMEOUT_S, Database, JournalError, storable
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 

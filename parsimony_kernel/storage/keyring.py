@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -237,10 +237,11 @@ class Keyring:
         return self._parsed(durable.read(self._path))
 
     def _parsed(self, data: bytes) -> list[Key]:
-        try:
-            return _KEYS.validate_json(data)
-        except ValidationError:
-            raise self._damaged() from None  # the error may quote a secret
+        with suppress(ValidationError):  # it may quote a secret
+            keys = _KEYS.validate_json(data)
+            if all(each.key_id == _id_of(each.secret) for each in keys):
+                return keys
+        raise self._damaged()
 
     def _damaged(self) -> KeyringError:
         return KeyringError(

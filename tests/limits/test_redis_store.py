@@ -103,6 +103,8 @@ def test_workspaces_share_state_through_redis(
         "http://me:hunter2@host",
         "redis://me:hunter2@localhost?foo=bar",
         "hunter2",
+        "redis://:hunter2/x@host",
+        "redis://:[hunter2]@host",
         "no package",
     ],
 )

@@ -126,6 +126,7 @@ def test_stopped_call_was_not_judged() -> None:
         (asked(guard="tokens"), ("ask_user",)),
         (asked(), ()),
         (ev.Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
+        (ev.PartialRunSummary(missing="x"), ("stop",)),
         (HANDED, ()),
         (DONE, ()),
         (ev.RunCancelled(), ()),

@@ -128,6 +128,10 @@ async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
     for variable, unit in (("one", "feet"), ("two", "metres")):
         bind(session, variable, named("area", area_in(unit)))
         session.tools.add(variable)
+    feet = session.executor.variables()["one"]
+    bind(session, "one", "no tool, which is of no account for it was replaced")
+    assert session.tools.added()["area"].description == "In metres."
+    bind(session, "one", feet)
     session.tools.add("one")
     assert [(each.name, each.description) for each in session.tools.added().values()] == [
         ("area", "In feet.")

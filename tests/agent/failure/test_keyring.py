@@ -1,5 +1,6 @@
 """Signing keys on a real disk."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -254,8 +255,11 @@ def holding(text: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(text)
 
 
-def entry(secret: str = "hush", since: str = "2026-07-08T00:00:00Z") -> Callable[[Path], object]:
-    return holding(f'[{{"key_id": "{16 * "0"}", "secret": "{secret}", "since": "{since}"}}]')
+def entry(
+    secret: str = "hush", since: str = "2026-07-08T00:00:00Z", of: str | None = None
+) -> Callable[[Path], object]:
+    key_id = hashlib.sha256(f"key id of {of or secret}".encode()).hexdigest()[:16]
+    return holding(f'[{{"key_id": "{key_id}", "secret": "{secret}", "since": "{since}"}}]')
 
 
 @pytest.mark.parametrize(
@@ -263,6 +267,7 @@ def entry(secret: str = "hush", since: str = "2026-07-08T00:00:00Z") -> Callable
     [
         *(os.mkfifo, Path.mkdir, zeros, dangle, loop, holding(""), holding("[")),
         *(entry(since="yesterday"), entry(since="2026-07-08T00:00:00"), entry(secret="")),
+        entry(of="a secret that was another"),
     ],
 )
 def test_foreign_file_in_its_place_is_left_alone(
