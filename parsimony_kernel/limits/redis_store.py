@@ -5,6 +5,7 @@ Time is the server's, so that hosts agree on it. A change is an optimistic trans
 """
 
 import math
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,9 +76,12 @@ class RedisBreakers:
         from redis.retry import Retry
 
         once = Retry(NoBackoff(), 0)
-        return Redis.from_url(
+        client = Redis.from_url(
             self.url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
         )
+        # Otherwise its sockets are left to the garbage collector, which warns of them.
+        weakref.finalize(self, client.close)
+        return client
 
     def _now(self, pipe: "Pipeline") -> float:
         if self.clock is not None:
