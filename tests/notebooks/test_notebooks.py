@@ -104,7 +104,7 @@ def test_recorded_model_shows_real_faults() -> None:
     (notebook,) = [path for path in RECORDED if path.stem == "06_real_model"]
     said = str([cell.outputs for cell in code_cells(notebook)])
     for words in (
-        "The model's provider failed · trying again after",
+        "provider failed · trying again after",
         "The provider limits the rate of requests (status 429).",
         "A step failed · trying again",
         "Retried once",
