@@ -239,26 +239,17 @@ def _size(values: Iterable[Any], copies: Copies) -> int:
     )
 
 
-class TakenBack(NamedTuple):
-    """The result of undoing a change.
-
-    Args:
-        back: which names were restored, removed, kept or lost.
-        inverse: the change that redoes it; ``None`` if nothing was undone, so that the undo can
-            be tried again later.
-    """
-
-    back: PutBack
-    inverse: Change | None
-
-
-def take_back(place: "Checkpoints", change: Change) -> TakenBack:
+def take_back(place: "Checkpoints", change: Change) -> tuple[PutBack, Change | None]:
     """Undo ``change``, except where that would destroy later work.
 
     A name that was rebound or changed again since is left alone, with all objects it holds, and is
     reported as ``kept``; so is every name that shares a part with it. A person's new name for an
     object that hasn't changed since doesn't block the undo: it then shows the restored object,
     with unknown origin.
+
+    Returns:
+        Which names were restored, removed, kept or lost; and the change that redoes it, ``None`` if
+        nothing was undone, so that the undo can be tried again later.
     """
     now = dict(place.bindings())
     change = replace(change, images={**change.images, **_drifted(place, change, now)})
@@ -280,14 +271,14 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
     back = replace(done, kept=kept, reasons=reasons)
     if not done:
-        return TakenBack(back, None)
+        return back, None
     # An object that failed to restore has neither its earlier nor its later content.
     copies.lost = {
         key: copy.value
         for key, copy in changed.items()
         if copy.is_changed and images[key].is_changed
     }
-    return TakenBack(back, change_since(place, stood, changed, holds))
+    return back, change_since(place, stood, changed, holds)
 
 
 @dataclass
@@ -505,7 +496,11 @@ class Checkpoints:
         names = target.bindings.keys() | _differing(target.bindings, self.bindings())
         before = {name: _was(target, name, holds) for name in names}
         lost = target.copies.lost.keys()
-        return set_back(self, before, changed, lost, target.when, keep_new=keep_new)
+        back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
+        # A copy that still differs is of a later moment, of memory that an earlier one shares.
+        for key in () if back.lost else target.copies.changed():
+            del target.copies.by_id[key]
+        return back
 
     def close(self) -> Change | None:
         """Drop all checkpoints, and return the change since the first one, if any."""
@@ -527,7 +522,7 @@ class Checkpoints:
         changed = then.copies.changed()
         return change_since(self, then, changed, self._holds(then, changed))
 
-    def undo(self, change: Change) -> TakenBack:
+    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
         """Undo ``change``, see ``take_back``.
 
         A name that was rebound or changed again since is left alone, with all objects it holds,

@@ -116,6 +116,17 @@ async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
     assert "x" not in desk.names
 
 
+async def test_going_back_twice_keeps_shared_memory(desk: Desk) -> None:
+    await desk.run("a = np.arange(3)\nv = a[1:]")
+    numbers = []
+    for code in ("x = 1", "np.add(a, 1, out=a)", "v[0] = 9"):
+        numbers.append(desk.checkpoints.take())
+        await desk.act(code)
+    for number in reversed(numbers[:2]):
+        desk.checkpoints.put_back(number)
+        assert await desk.ask("[*map(int, [*a, *v])]") == await desk.ask("[0, 1, 2, 1, 2]")
+
+
 async def test_overwritten_import_is_restored(desk: Desk) -> None:
     await desk.act("import json")
     number = desk.checkpoints.take()
