@@ -181,13 +181,14 @@ def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Do
             done.set_result(None)
 
     def thread() -> None:
-        with working(capture):
-            for step, done in zip(steps, ends, strict=True):
-                try:
+        for step, done in zip(steps, ends, strict=True):
+            # Told outside of ``working``: once the last has ended, the streams are those of before.
+            try:
+                with working(capture):
                     step()
-                finally:
-                    if not loop.is_closed():
-                        loop.call_soon_threadsafe(end, done)
+            finally:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(end, done)
 
     OwnThread(target=context.run, args=(thread,), name="parsimony-cell", daemon=True).start()
     return ends
