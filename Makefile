@@ -4,8 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TEST_ARGS ?=
-# The same packages from the same index; uv takes seconds where pip takes minutes.
-INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check) --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo lab test test-ci test-all lint browser redis strace docs notebooks release-check clean
@@ -21,14 +19,20 @@ $(BIN)/python:
 	  echo "This Python cannot make virtual environments."; \
 	  echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@command -v uv > /dev/null || $(PIP) uv || true
+
+# The same packages from the same index: uv takes seconds where pip takes minutes, and where there
+# is no uv, or it doesn't get through to the index, pip installs them.
+UV  = $(shell command -v uv || echo $(BIN)/uv) pip install --quiet --python $(BIN)/python
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # A stamp for each set of extras: nothing is asked of an index again until pyproject.toml changes.
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	$(INSTALL) --editable '.[lab]'
+	$(UV) --editable '.[lab]' || $(PIP) --editable '.[lab]'
 	@touch $@
 
 $(VENV)/.test-installed: $(BIN)/python pyproject.toml
-	$(INSTALL) --editable '.[lab,test]'
+	$(UV) --compile-bytecode --editable '.[lab,test]' || $(PIP) --editable '.[lab,test]'
 	@touch $(VENV)/.installed $@
 
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
@@ -99,7 +103,7 @@ notebooks: $(VENV)/.test-installed ## records the example notebooks again and pr
 
 # Elsewhere than in the checkout: in build/release, an environment for each Python that is found.
 release-check: $(BIN)/python ## builds the release and tries the wheel on Python 3.11, 3.12 and 3.13
-	$(INSTALL) build
+	$(PIP) build
 	$(BIN)/python tests/packaging/release.py $(RELEASE_ARGS)
 
 clean: ## removes the environment and what was built
