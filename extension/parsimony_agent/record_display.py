@@ -10,6 +10,7 @@ its earlier output.
 import asyncio
 import logging
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -110,6 +111,7 @@ class TurnRecord:
         self.prompt: Prompt | None = None
         self.is_followed = False
         self._clock = clock
+        self._drawing = threading.RLock()
         # The monotonic time of the last redraw, in seconds.
         self._drawn_at = -INTERVAL_S
         self._elapsed_s = 0.0
@@ -200,9 +202,11 @@ class TurnRecord:
 
     def draw(self, *, ended: bool) -> None:
         """Redraw every place; an error is kept in ``trouble``."""
-        self._drawn_at = self._clock.monotonic()
-        trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
-        self.trouble = trouble or self.trouble
+        with self._drawing:
+            if ended or self.is_followed:
+                self._drawn_at = self._clock.monotonic()
+                trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
+                self.trouble = trouble or self.trouble
 
     def _draw(self, ended: bool) -> None:
         facts = metadata_of(self.view)
@@ -239,9 +243,9 @@ class TurnRecord:
         """Fold and draw ``events`` to their end.
 
         Redraws are throttled, and a delayed one happens even if no further event comes. Code is
-        drawn before it runs, because it may hold the thread. While a step waits, the elapsed time
-        is redrawn about once a second. On cancellation the end is not drawn: the caller reads it
-        from the journal.
+        drawn before it runs, because it may hold the thread. The elapsed time is redrawn about once
+        a second: by the event loop, or by a thread while code holds the loop. On cancellation the
+        end is not drawn: the caller reads it from the journal.
 
         Args:
             events: the events of one segment of the run.
@@ -249,7 +253,7 @@ class TurnRecord:
             stopper: called once the run has taken a while; its control is shown until the end.
         """
         clock, base, start = self._clock, self.view.used.elapsed_s, self._clock.monotonic()
-        due = asyncio.Event()
+        due, gone = asyncio.Event(), threading.Event()
         tasks: list[asyncio.Task[None]] = []
         stop: Control | None = None
 
@@ -280,6 +284,13 @@ class TurnRecord:
                 due.set()
                 await clock.sleep(TICK_S)
 
+        def tick_while_held() -> None:
+            while not gone.wait(TICK_S):
+                if clock.monotonic() - self._drawn_at > TICK_S:  # code holds the event loop
+                    self._elapsed_s = base + clock.monotonic() - start
+                    self._hint = "" if stop else _STOP_IN_TOOLBAR
+                    self.draw(ended=False)
+
         self.is_followed, self.last_event, self._elapsed_s = True, None, 0.0
         is_over = is_cancelled = False
         try:
@@ -289,6 +300,8 @@ class TurnRecord:
                 if not tasks:
                     begun()
                     tasks += map(asyncio.create_task, (draw_what_is_due(), tick()))
+                    if self.place.is_live:
+                        threading.Thread(target=tick_while_held, daemon=True).start()
                 match event:
                     case ToolEvent(completed=False, tool_type="code"):
                         # Code may hold the thread while it runs; the person must see it first.
@@ -304,6 +317,7 @@ class TurnRecord:
             raise
         finally:
             self.is_followed = False
+            gone.set()
             for task in tasks:
                 task.cancel()
             if stop is not None:

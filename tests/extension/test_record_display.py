@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
@@ -312,6 +313,29 @@ async def test_elapsed_time_ticks_every_second() -> None:
     )
     await task
     assert clock.sleepers == 0
+
+
+async def test_elapsed_time_ticks_while_code_holds_the_event_loop() -> None:
+    clock, has_ticked = ManualClock(auto=False), threading.Event()
+
+    class Watched(OutputArea):
+        def show(self, *bundle: Any, **options: Any) -> None:
+            super().show(*bundle, **options)
+            if "7 s · Stop: ■ in the toolbar" in self.text:
+                has_ticked.set()
+
+    async def events() -> AsyncIterator[ev.AgentEvent]:
+        yield STARTED
+        clock.advance(1.0)
+        yield step(1, done=False)
+        clock.advance(6.0)
+        assert has_ticked.wait(30)
+        yield step(1, done=True)
+        yield ev.RunCompleted(summary="Done.")
+
+    area = Watched()
+    await TurnRecord(live(area), clock=clock).follow(events())
+    assert "Stop" not in area.text
 
 
 async def test_stop_button_exists_only_during_long_run() -> None:
