@@ -21,10 +21,12 @@ from parsimony_agent.publisher import Displays
 from parsimony_agent.tables import note
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, ToolEvent
+from parsimony_kernel.core.redaction import scrubber
 from parsimony_kernel.display import StatusLine
+from parsimony_kernel.execution.capture import printed_so_far
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.fold import fold
+from parsimony_kernel.view.fold import fold, stream_parts
 from parsimony_kernel.view.html import VEGALITE_SCHEMA, record_html, segment_bundles
 from parsimony_kernel.view.outline import png_of, progress_of, segment_of
 
@@ -34,6 +36,8 @@ _log = logging.getLogger(__name__)
 INTERVAL_S = 0.125
 # How often the elapsed time is updated.
 TICK_S = 1.0
+# How many lines of what running code prints are shown meanwhile.
+PRINTED_LINES = 8
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
@@ -116,6 +120,8 @@ class TurnRecord:
         self._drawn_at = -INTERVAL_S
         self._elapsed_s = 0.0
         self._hint = ""
+        # The last lines that the running code has printed.
+        self._printed = ""
         # Base64 PNGs of charts by identity, once rendered; for exporters.
         self._pixels: dict[str, str] = {}
         self._painting: asyncio.Task[None] | None = None
@@ -143,6 +149,8 @@ class TurnRecord:
                 return replace(block, elapsed_s=elapsed_s, hint=self._hint)
             case bl.FooterBlock() if self.is_followed:
                 return replace(block, elapsed_s=max(block.elapsed_s, self._elapsed_s))
+            case bl.StepBlock(state="running", tool_type="code") if self._printed:
+                return replace(block, shown=stream_parts("Printed so far", self._printed))
         return block
 
     def _unpainted(self) -> list[bl.FigureBlock]:
@@ -243,9 +251,10 @@ class TurnRecord:
         """Fold and draw ``events`` to their end.
 
         Redraws are throttled, and a delayed one happens even if no further event comes. Code is
-        drawn before it runs, because it may hold the thread. The elapsed time is redrawn about once
-        a second: by the event loop, or by a thread while code holds the loop. On cancellation the
-        end is not drawn: the caller reads it from the journal.
+        drawn before it runs, because it may hold the thread. The elapsed time, and what running
+        code has printed, are redrawn about once a second: by the event loop, or by a thread while
+        code holds the loop. On cancellation the end is not drawn: the caller reads it from the
+        journal.
 
         Args:
             events: the events of one segment of the run.
@@ -276,18 +285,23 @@ class TurnRecord:
             elif self.place.is_live:
                 self._hint = _STOP_IN_TOOLBAR
 
+        def look() -> None:
+            self._elapsed_s = base + clock.monotonic() - start
+            if printed := scrubber()(printed_so_far()).splitlines():
+                self._printed = "\n".join(printed[-PRINTED_LINES:])
+
         async def tick() -> None:
             await clock.sleep(TICK_S)
             self._attempt(offer_stop, "has no button to stop it")
             while True:
-                self._elapsed_s = base + clock.monotonic() - start
+                look()
                 due.set()
                 await clock.sleep(TICK_S)
 
         def tick_while_held() -> None:
             while not gone.wait(TICK_S):
                 if clock.monotonic() - self._drawn_at > TICK_S:  # code holds the event loop
-                    self._elapsed_s = base + clock.monotonic() - start
+                    self._attempt(look, "could not see what was printed")
                     self._hint = "" if stop else _STOP_IN_TOOLBAR
                     self.draw(ended=False)
 
@@ -305,6 +319,7 @@ class TurnRecord:
                 match event:
                     case ToolEvent(completed=False, tool_type="code"):
                         # Code may hold the thread while it runs; the person must see it first.
+                        self._printed = ""
                         if self.place.is_live:  # a static place draws rarely enough
                             await clock.sleep(self._delay())
                         redraw()

@@ -179,6 +179,13 @@ def capture_here() -> Capture | None:
     return capture
 
 
+def printed_so_far() -> str:
+    """Return what the code that runs now has printed, stdout first; empty if none runs."""
+    captures = [each for each in dict.fromkeys(_open) if not each.is_closed]
+    streams = [stream for each in captures for stream in (each.stdout, each.stderr)]
+    return "\n".join(text for each in streams if (text := each.text().strip("\n")))
+
+
 class _Bytes(io.RawIOBase):
     """The ``buffer`` of a routed stream."""
 

@@ -306,19 +306,19 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
         shown = tuple(_shown(view, output))
         view.put(step, shown=shown, made=cut_each(output.changed), theirs=theirs)
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        view.put(step, shown=(*step.shown, *_stream("Output", _as_text(answer))))
+        view.put(step, shown=(*step.shown, *stream_parts("Output", _as_text(answer))))
 
 
 def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
     """Yield the printed and displayed parts in order, and the names that the code deleted."""
     before, *behind = _printed(output)
-    yield from (*before, *_stream("Messages on stderr", output.stderr))
+    yield from (*before, *stream_parts("Messages on stderr", output.stderr))
     for each, printed in zip_longest(output.shown, behind, fillvalue=()):
         match each:
             case out.FigureObject():
                 yield _mention(_draw(view, each))
             case out.PrimitiveObject():
-                yield from _stream("Output", each.text)
+                yield from stream_parts("Output", each.text)
             case out.DataFrameObject():
                 yield pt.table_of(each)
         yield from printed
@@ -337,10 +337,10 @@ def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:
     pieces = [output.stdout[begin:end] for begin, end in pairwise(marks)]
     shares = sum(map(bool, pieces)) if len(output.stdout) > STREAM_CHARS else 1
     most = STREAM_CHARS // max(1, shares)
-    return [_stream("Printed", each, most) for each in pieces]
+    return [stream_parts("Printed", each, most) for each in pieces]
 
 
-def _stream(label: str, text: str, most: int = STREAM_CHARS) -> tuple[pt.Verbatim, ...]:
+def stream_parts(label: str, text: str, most: int = STREAM_CHARS) -> tuple[pt.Verbatim, ...]:
     """Return both ends of ``text``; nothing if it is only white space."""
     kept = esc.both_ends(esc.steady(text), most, tail=most // 2)
     return (pt.Verbatim(label, kept),) if text.strip() else ()

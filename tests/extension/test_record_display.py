@@ -17,6 +17,8 @@ from parsimony_agent.controls import Control
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.execution.capture import Capture, capturing
+from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
@@ -315,21 +317,26 @@ async def test_elapsed_time_ticks_every_second() -> None:
     assert clock.sleepers == 0
 
 
-async def test_elapsed_time_ticks_while_code_holds_the_event_loop() -> None:
+async def test_time_and_output_are_shown_while_code_holds_the_event_loop() -> None:
     clock, has_ticked = ManualClock(auto=False), threading.Event()
+    printed = Capture(OutputFactory())
 
     class Watched(OutputArea):
         def show(self, *bundle: Any, **options: Any) -> None:
             super().show(*bundle, **options)
             if "7 s · Stop: ■ in the toolbar" in self.text:
+                assert "50%|####" in self.text
+                assert "10%|#" not in self.text
                 has_ticked.set()
 
     async def events() -> AsyncIterator[ev.AgentEvent]:
         yield STARTED
         clock.advance(1.0)
         yield step(1, done=False)
-        clock.advance(6.0)
-        assert has_ticked.wait(30)
+        with capturing(printed):
+            printed.write("stderr", "\r 10%|#\r 50%|####")
+            clock.advance(6.0)
+            assert has_ticked.wait(30)
         yield step(1, done=True)
         yield ev.RunCompleted(summary="Done.")
 
