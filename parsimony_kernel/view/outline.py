@@ -23,8 +23,9 @@ from parsimony_kernel.view.escape import both_ends
 LISTED = 40
 CODE_CHARS = 20_000
 
-# Words for kinds of failures, for actions, and for the ends of a run.
+# Words for states of a turn, kinds of failures, actions, and the ends of a run.
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+STATE_WORDS: dict[str, str] = _WORDS["states"]
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 _END_WORDS: dict[str, str] = _WORDS["ends"]
