@@ -41,6 +41,10 @@ def test_live_turn_ends_as_saved(lab: Lab, server: Server) -> None:
 
     server.give_cue()
     second = cell.get_by_role("region", name="Step 2", exact=True)
+    # What it prints is there before it has ended.
+    expect(second.get_by_text("fold 1")).to_be_visible()
+    expect(second).not_to_contain_text("In all: 7")
+    lab.picture("live-1b-printing", cell)
     expect(second).to_contain_text("In all: 7")
     server.give_cue()
     expect(cell.get_by_role("region", name="Result")).to_contain_text("The sales are 7 in all.")

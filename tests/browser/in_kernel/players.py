@@ -53,13 +53,21 @@ def code(source: str, purpose: str, say: str | None = None) -> Completion:
 
 SALES = "import pandas as pd\n\nsales = pd.DataFrame({'region': ['north', 'south'], 'sum': [3, 4]})"
 
+# It holds the kernel's thread, as fitting a model does.
+SLOW = """import time
+
+for fold in range(1, 4):
+    print("fold", fold)
+    time.sleep(1)
+total = int(sales['sum'].sum())"""
+
 
 def live() -> Cued:
     """Two steps and the end, each on its cue."""
     return Cued(
         [
             code(f"{SALES}\nsales", "Load the sales", "I look at the sales first."),
-            code("total = int(sales['sum'].sum())\nprint('In all:', total)", "Add them up"),
+            code(f"{SLOW}\nprint('In all:', total)", "Add them up"),
             call("return_done", summary="The sales are `7` in all."),
         ]
     )
