@@ -150,8 +150,9 @@ class Names:
 
     @property
     def receivers(self) -> set[str]:
-        """The names on which, or on a part of which, a method is called."""
-        return {call.root for call in self.calls if call.name not in ("", call.root)}
+        """The names on which, or on a part of which, a method is called, also in a loop."""
+        called = {call.root for call in self.calls if call.name not in ("", call.root)}
+        return called | {root.name for name, root in self.links if name in called}
 
 
 NOTHING = Names()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from glob import glob
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, NoReturn
@@ -26,6 +27,7 @@ from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS,
 from parsimony_kernel.analysis.cell_names import Call, Names
 from parsimony_kernel.analysis.cell_names import Cell as Code
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
@@ -349,7 +351,12 @@ class StatementGuard:
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
-                found = [self._judge.writing(path, by) for path in writes(call, namespace)]
+                paths = list(writes(call, namespace))
+                # Any file that a path with unknown parts may name is copied.
+                open_ends = [each for each in paths if "…" in each and each.strip("…")]
+                for each in open_ends:
+                    paths += glob(each.replace("…", "*"))  # noqa: PTH207  (a path of either kind)
+                found = [self._judge.writing(path, by) for path in paths]
                 found += [(ReachKind.network, host) for host in fetches(call, namespace)]
             for each in filter(None, found):
                 self._check("", each, by)
@@ -440,7 +447,7 @@ _judging = 0
 
 def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths that a call writes to in native code."""
-    texts = (*call.texts, *texts_of(call.names, namespace))
+    texts = (*_texts(call, namespace), *texts_of(call.names, namespace))
     if call.last in QUERIES:
         for text in texts:
             if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
@@ -448,10 +455,30 @@ def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
                     yield from filter(None, found)
     elif call.last in WRITERS or _is_duckdb(call, namespace) or _leads_on(call, namespace):
         is_read = call.last in LISTS["openers"] and call.mode in (None, "r")
-        yield from (each for each in texts if not is_read and not each.startswith(":"))
+        named = (each for each in texts if each.strip(os.sep) and not each.startswith(":"))
+        yield from () if is_read else named
     if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
         for name in call.handed:
             yield from _databases(namespace.get(name))
+
+
+def _texts(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the strings in a call's arguments. One that is built of parts is a whole, with "…" for
+    unknown parts; where its beginning is unknown, its parts are yielded too."""
+    pieces = set[str | Ref | None]()
+    for value in (*call.args, *call.keywords.values()):
+        if isinstance(value, Text) and len(value.parts) > 1:
+            whole = "".join(_part(each, namespace) for each in value.parts)
+            yield str(Path(whole).expanduser()) if value.path else whole
+            if not whole.startswith("…"):
+                pieces.update(value.parts)
+    yield from (each for each in call.texts if each not in pieces)
+
+
+def _part(part: str | Ref | None, namespace: Mapping[str, Any]) -> str:
+    """Return a part of a string as text; a name as the string that it holds."""
+    held = namespace.get(part.name) if isinstance(part, Ref) else part
+    return os.fspath(held) if isinstance(held, str | os.PathLike) else "…"
 
 
 def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:

@@ -252,7 +252,7 @@ class Judge:
         if (
             by.is_importing
             or is_worker
-            or not path.endswith(tuple(LISTS["pickled"]))
+            or not path.casefold().endswith(tuple(LISTS["pickled"]))
             or path in WRITTEN
             or self._is_free(path, by)
         ):
@@ -436,6 +436,9 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
     def __getitem__(self, key: Any) -> Any:
         sys.audit("parsimony.environment", key)
         return super().__getitem__(key)
+
+    def __repr__(self) -> str:
+        return f"environ({dict(self)!r})"
 
 
 def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:

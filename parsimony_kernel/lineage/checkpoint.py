@@ -8,6 +8,7 @@ a redo is the undo of an undo.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.cell_names import Cell
@@ -438,6 +439,7 @@ class Checkpoints:
                 kept = Kept.YES if has_way else Kept.NO_WAY
             is_used = is_likely or name in what.receivers
             is_used = is_used or callable(value) or hasattr(type(value), "__next__")
+            is_used = is_used or _is_handed_home(name, what, bound)
             if kept is Kept.NO_ROOM or (kept is Kept.NO_WAY and is_used):
                 doubted[name] = kept
         if doubted:
@@ -548,6 +550,13 @@ class Checkpoints:
         for later in sorted(n for n in self._taken if n > number):
             copies = copies.with_later(self._taken[later].copies)
         return replace(self._taken[number], copies=copies)
+
+
+def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
+    """Whether the code hands an object to a function of a module of the object's own package."""
+    package = type(bound[name]).__module__.partition(".")[0]
+    roots = (bound.get(call.root) for call in what.calls if name in call.handed)
+    return any(type(r) is ModuleType and r.__name__.partition(".")[0] == package for r in roots)
 
 
 def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:

@@ -135,9 +135,12 @@ def _names_kept(
 def looks_like_a_record(names: Collection[str]) -> bool:
     """Whether column names look like data, as when a file without a header was read.
 
-    Years, and positions counted from 0 or 1, count as names.
+    Several years, and positions counted from 0 or 1, count as names; so does a 0, but no other
+    number on its own.
     """
     counted = sorted(int(name) for name in names if name.isdecimal())
+    if len(counted) == 1 and counted != [0]:
+        return True
     are_years = all(1800 <= number <= 2100 for number in counted)
     from_the_start = counted and counted[0] in (0, 1)
     are_positions = from_the_start and counted == [*range(counted[0], counted[0] + len(counted))]

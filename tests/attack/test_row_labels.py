@@ -140,6 +140,8 @@ FILES = {
     "words.csv": f"{WORD},{NUMBER},2024-01-02\nGrace,2,2024-01-03\n",
     "ages.csv": f"{WORD},36,1.5\nGrace,37,2.5\n",
     "codes.csv": f"{WORD},{NUMBER}\nGrace,7300000001\n",
+    "hired.csv": f"{WORD},2019\nGrace,2020\n",
+    "counts.csv": f"{WORD},1\nGrace,2\n",
     "mails.csv": f"{WORD},{WORD}@example.org\nGrace,grace@example.org\n",
     "days.csv": f"2024-01-02,{WORD}\n2024-01-03,Grace\n",
     "money.tsv": f"{WORD}\t$1,200.50\nGrace\t$7.00\n",
@@ -155,6 +157,8 @@ t = pd.read_csv("words.csv")\nt.columns
 t = pd.read_csv("words.csv", header=None)\nt
 pd.read_csv("ages.csv")
 pd.read_csv("codes.csv")
+pd.read_csv("hired.csv")
+pd.read_csv("counts.csv")
 pd.read_csv("mails.csv")
 pd.read_csv("days.csv")
 pd.read_csv("money.tsv", sep="\t")

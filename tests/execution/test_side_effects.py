@@ -140,7 +140,15 @@ async def test_rule_7_jupyter_server_is_not_loopback(
     assert held.what == f"the Jupyter server on port {port}"
 
 
-async def test_rule_10_native_writers_file_is_backed_up(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "pq.write_table(table, 'mine.parquet')",
+        "for name in ['yours', 'mine']:\n    pq.write_table(table, name + '.parquet')",
+        "for name in ['yours', 'mine']:\n    table and pq.write_table(table, f'{name}.parquet')",
+    ],
+)
+async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, call: str) -> None:
     mine = desk.workspace / "mine.parquet"
     mine.write_text("mine")
     kept: list[tuple[str, str]] = []
@@ -152,7 +160,7 @@ async def test_rule_10_native_writers_file_is_backed_up(desk: Desk) -> None:
     desk.permit.keep = keep
     output = await desk.run(
         "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
-        "pq.write_table(pa.table({'x': [1]}), 'mine.parquet')"
+        f"table = pa.table({{'x': [1]}})\n{call}"
     )
     assert (output.error, kept) == (None, [(str(mine), "mine")])
     assert mine.read_bytes().startswith(b"PAR1")
