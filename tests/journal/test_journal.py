@@ -19,6 +19,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage import database
 from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.journal import SqliteJournal, owner_of
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -400,14 +401,20 @@ def test_folder_in_place_of_journal_is_reported(tmp_path: Path) -> None:
         SqliteJournal(tmp_path / "journal.sqlite")
 
 
-def test_blocking_writer_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite"
-    SqliteJournal(path).close()
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(JournalError, match="another process holds it; try again"):
-        SqliteJournal(path, busy_timeout_s=0.01)
-    holder.close()
+def test_blocking_writer_is_named_after_many_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked seldom would be starved by others that write all the time."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
+    path, tries = tmp_path / "journal.sqlite", list[str]()
+    with closing(SqliteJournal(path)) as journal, closing(sqlite3.connect(path)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        journal.database._db.set_trace_callback(tries.append)
+        with pytest.raises(JournalError, match="another process holds it; try again"):
+            journal.append("a", TextDelta(content="x"))
+        assert tries.count("BEGIN IMMEDIATE") > 5
+        with pytest.raises(JournalError, match="another process holds it; try again"):
+            SqliteJournal(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
