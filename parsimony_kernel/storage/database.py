@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -223,13 +223,11 @@ def _empty(schema: str) -> bytes:
 def _create_file(path: Path, schema: str) -> None:
     """Create the journal in one step, so that no process opens a half-made one."""
     try:
-        is_there = path.exists()
-        if path.parent.name == ARTIFACT_FOLDER:
+        if path.parent.name == ARTIFACT_FOLDER and not path.exists():
             # First, so that git never sees the journal and a workspace begun here is trusted.
-            with suppress(OSError) if is_there else nullcontext():
-                prepare(path.parent.parent)
+            prepare(path.parent.parent)
         durable.make_folder(path.parent)
-        if is_there:
+        if path.exists():
             return
         with durable.alone_in(path.parent) as is_alone:
             if path.exists():
