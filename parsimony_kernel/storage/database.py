@@ -148,9 +148,9 @@ class Database:
             db = self.connection()
             # FULL syncs the log at this commit, and with it every earlier one.
             db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            _begin(db)
             self.seal.changes.clear()
             try:
+                _begin(db)
                 yield db
                 self.seal.write()
                 db.execute("COMMIT")
@@ -199,8 +199,7 @@ def _begin(db: sqlite3.Connection) -> None:
                 db.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as exc:
-                # The low byte is the kind of error, the others its variety.
-                is_busy = exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                is_busy = getattr(exc, "sqlite_errorname", "").startswith("SQLITE_BUSY")
                 if not is_busy or time.monotonic() > give_up_at:
                     raise
                 time.sleep(_ASK_AGAIN_S)

@@ -1,7 +1,7 @@
 """Breakers whose state processes share: one set of rules, and places to keep what they say."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -178,61 +178,35 @@ def test_shared_store_matches_single_process(
 
 # -- processes
 
-Opened = tuple[BreakerStore, Callable[[], None]]
-
-
-# These two go into the programs of the processes as they are written, and so import for themselves.
-def in_journal(place: str) -> "Opened":
-    from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
-
-    journal = SqliteJournal(place)
-    return JournalBreakers(journal), journal.close
-
-
-def in_redis(place: str) -> "Opened":
-    from parsimony_kernel.limits.redis_store import RedisBreakers
-
-    store = RedisBreakers(f"unix://{place}")
-    return store, store._client.close
-
-
+_IN_JOURNAL = """
+from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+store = JournalBreakers(SqliteJournal(place))
+"""
+_IN_REDIS = """
+from parsimony_kernel.limits.redis_store import RedisBreakers
+store = RedisBreakers(f"unix://{place}")
+"""
 _PROBER = """
 from parsimony_kernel.limits.breaker import CircuitBreaker
-store, close = opened(place)
 wait()
 admission = store.change("m", CircuitBreaker(5, 60, probe_lease_s=300).admission)
 print("waits" if admission[0] is None else "probes")
-close()
 """
-
-
-class Common:
-    """A place that processes share; ``opening`` is how a program opens it."""
-
-    def __init__(self, opened: Callable[..., Opened], path: Path) -> None:
-        self.path = path
-        self.opening = (
-            f"from typing import Any\n{inspect.getsource(opened)}\nopened = {opened.__name__}\n"
-        )
-        self.store, self.close = opened(str(path))
-
-
-@pytest.fixture(params=[in_journal, pytest.param(in_redis, marks=pytest.mark.slow)])
-def common(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Common]:
-    path = tmp_path / "journal.sqlite"
-    if request.param is in_redis:
-        path = request.getfixturevalue("redis_socket")
-    place = Common(request.param, path)
-    yield place
-    place.close()
-
 
 Race = Callable[[str, Path], list[str]]
 
 
-def test_one_of_eight_processes_probes(common: Common, race: Race) -> None:
-    fail(At(common.store, ManualClock(LONG_AGO)))
-    assert sorted(race(common.opening + _PROBER, common.path)) == ["probes"] + ["waits"] * 7
+def test_one_of_eight_processes_probes(tmp_path: Path, race: Race) -> None:
+    path = tmp_path / "journal.sqlite"
+    with closing(SqliteJournal(path)) as journal:
+        fail(JournalBreakers(journal, ManualClock(LONG_AGO)))
+    assert sorted(race(_IN_JOURNAL + _PROBER, path)) == ["probes"] + ["waits"] * 7
+
+
+@pytest.mark.slow
+def test_one_of_eight_processes_probes_by_redis(redis_socket: Path, race: Race) -> None:
+    fail(At(RedisBreakers(f"unix://{redis_socket}"), ManualClock(LONG_AGO)))
+    assert sorted(race(_IN_REDIS + _PROBER, redis_socket)) == ["probes"] + ["waits"] * 7
 
 
 # -- the file
