@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel.core.errors import SessionError
@@ -212,9 +213,11 @@ def _empty(schema: str) -> bytes:
 
     Two processes can't switch an open journal to that mode at once.
     """
-    with closing(sqlite3.connect(MEMORY)) as db:
-        db.executescript(schema)
-        data = bytearray(db.serialize())
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / "draft.sqlite"
+        with closing(sqlite3.connect(draft)) as db:
+            db.executescript(f"PRAGMA synchronous = OFF; {schema}")  # its copy is synced
+        data = bytearray(durable.read(draft))
     data[18:20] = 2, 2  # who reads and who writes it uses a write-ahead log (SQLite's file format)
     return bytes(data)
 
@@ -241,6 +244,8 @@ def _create_file(path: Path, schema: str) -> None:
             f"The journal cannot be kept in {str(path.parent)!r}. {reason}, or set "
             f"{ENVIRONMENT_VARIABLE} to a folder that can be written."
         ) from exc
+    except sqlite3.Error as exc:
+        raise JournalError(_sentence(exc, str(path), "create")) from exc
 
 
 def set_aside(path: Path) -> Path | None:

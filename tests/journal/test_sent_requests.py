@@ -89,7 +89,12 @@ def test_long_turn_stores_no_repeats_and_round_trips(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:
     requests = long_turn(60, 24_000)
-    last = {"timeout_s": 0.1, "heartbeat_s": None, "deadline_s": 12.34, "max_answer_tokens": 7}
+    last: dict[str, Any] = {
+        "timeout_s": 0.1,
+        "heartbeat_s": None,
+        "deadline_s": 12.34,
+        "max_answer_tokens": 7,
+    }
     requests[-1] = replace(requests[-1], **last)
     keep(journal, "r1", *requests)
     with journal.database.reading("look at") as db:
