@@ -404,7 +404,7 @@ def test_blocking_writer_is_named_after_many_tries(
         journal.database._db.set_trace_callback(tries.append)
         with pytest.raises(JournalError, match="another process holds it; try again"):
             journal.append("a", TextDelta(content="x"))
-        assert tries.count("BEGIN IMMEDIATE") > 5
+        assert tries.count("BEGIN IMMEDIATE") > 1  # SQLite itself waits inside of one
         with pytest.raises(JournalError, match="another process holds it; try again"):
             SqliteJournal(path)
 
