@@ -30,7 +30,7 @@ def test_list_shows_states_and_days_only(folder: Path, capsys: pytest.CaptureFix
     assert heading.split() == ["key", "state", "created", "signed", "until"]
     assert first.split()[:2] == [new.key_id, "current"]
     assert first.split()[3] == "-"
-    assert second.split()[:2] == [old.key_id, "grace"]
+    assert second.split()[:2] == [old.key_id, "old"]
     assert second.split()[3] == f"{until:%Y-%m-%d}"
     assert old.secret not in out
     assert new.secret not in out

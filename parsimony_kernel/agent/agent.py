@@ -148,14 +148,13 @@ class Agent:
         """Return a key and its id: the key ``key_id``, or by default the current one.
 
         The key is read on each call, since keys are rotated. Raises ``SuspensionTokenMismatch``
-        with the reason when an old key is no longer accepted.
+        with the reason when an old key is not here any more.
         """
         if self._secret is not None:
             return self._secret, ""
-        now = self.clock.now()
-        key = self._keyring.get(key_id, now) if key_id else self._keyring.current()
+        key = self._keyring.get(key_id) if key_id else self._keyring.current()
         if key is None:
-            raise SuspensionTokenMismatch(self._keyring.why_not(key_id, now))
+            raise SuspensionTokenMismatch(self._keyring.why_not(key_id))
         return key.secret, key.key_id
 
     def start(

@@ -13,6 +13,7 @@ longer than its full length, and a clock that jumps costs at most one early prob
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
@@ -73,62 +74,11 @@ class BreakerStore(Protocol):
         ...
 
 
-def parse(name: str, text: str | bytes | None) -> Shared:
-    """Parse a stored state; log a warning and return a fresh state if it is damaged."""
-    if text is None:
-        return Shared()
-    try:
-        return Shared.model_validate_json(text)
-    except ValidationError:
-        _log.warning("The shared state of the breaker %r is damaged: it starts anew.", name)
-        return Shared()
-
-
-@dataclass(eq=False)
-class OwnStore:
-    """A ``BreakerStore`` in this process only, in monotonic time."""
-
-    clock: Clock = SYSTEM_CLOCK
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _by_name: dict[str, Shared] = field(default_factory=dict)
-
-    def change(self, name: str, rule: Rule[T]) -> T:
-        with self._lock:
-            shared, answer = rule(self._by_name.get(name, Shared()), self.clock.monotonic())
-            self._by_name[name] = shared
-        return answer
-
-
-@dataclass(eq=False)
-class SharedOrOwn:
-    """A shared store with a fallback to this process's own, for ``RETRY_S``, if it is unreachable.
-
-    A broken guard must not stop the calls that it guards.
-
-    Args:
-        shared: the store to use.
-        clock: the time of the back-off, and of this process's own state.
-    """
-
-    shared: BreakerStore
-    clock: Clock = SYSTEM_CLOCK
-    _missed_at: float | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self._own = OwnStore(self.clock)
-
-    def change(self, name: str, rule: Rule[T]) -> T:
-        now = self.clock.monotonic()
-        if self._missed_at is None or now - self._missed_at >= RETRY_S:
-            try:
-                answer = self.shared.change(name, rule)
-                self._missed_at = None
-                return answer
-            except StoreError as exc:
-                if self._missed_at is None:
-                    _log.warning("%s Until then every process counts for itself.", exc)
-                self._missed_at = now
-        return self._own.change(name, rule)
+def parse(text: str | bytes | None) -> Shared:
+    """Parse a stored state; without one, or if it is damaged, the breaker starts anew."""
+    with suppress(ValidationError):
+        return Shared.model_validate_json(text or "{}")
+    return Shared()
 
 
 # -- the breaker
@@ -206,7 +156,7 @@ class CircuitBreaker:
     last_failure_time: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self._store = self.store or OwnStore(self.clock)
+        self._store = self.store or Breakers(self.clock)
 
     @property
     def state(self) -> State:
@@ -297,15 +247,37 @@ class CircuitBreaker:
 
 @dataclass(eq=False)
 class Breakers:
-    """The breakers of a process by service name, over one ``store``."""
+    """The breakers of a process by service name.
+
+    Their state is in the ``shared`` store, and in this process without one or, for ``RETRY_S``, if
+    it is unreachable: a broken guard must not stop the calls that it guards.
+
+    Args:
+        clock: the time of the back-off, and of this process's own state.
+        shared: the store to use.
+    """
 
     clock: Clock = SYSTEM_CLOCK
-    store: BreakerStore | None = None
-
-    def __post_init__(self) -> None:
-        self.store = self.store or OwnStore(self.clock)
+    shared: BreakerStore | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _own: dict[str, Shared] = field(default_factory=dict, init=False)
+    # Monotonic time, in seconds, from which the shared store is asked.
+    _ask_at: float = field(default=0.0, init=False)
 
     def of(self, name: str, *, probe_lease_s: float = PROBE_LEASE_S) -> CircuitBreaker:
         """Return the breaker of the service ``name``; its calls take less than ``probe_lease_s``
         seconds."""
-        return CircuitBreaker(store=self.store, name=name, probe_lease_s=probe_lease_s)
+        return CircuitBreaker(store=self, name=name, probe_lease_s=probe_lease_s)
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        """Apply ``rule`` as a ``BreakerStore`` does; ``StoreError`` is logged, never raised."""
+        now = self.clock.monotonic()
+        if self.shared is not None and now >= self._ask_at:
+            try:
+                return self.shared.change(name, rule)
+            except StoreError as exc:
+                _log.warning("%s Until then every process counts for itself.", exc)
+                self._ask_at = now + RETRY_S
+        with self._lock:
+            self._own[name], answer = rule(self._own.get(name, Shared()), self.clock.monotonic())
+        return answer

@@ -168,28 +168,24 @@ class Budget:
             The request, capped to the longest answer within the limits unless it is forbidden, and
             either the failure that forbids it, the demand beyond the soft limit, or ``None``.
         """
-        prompt, limits = tokens_in(request.messages, request.tools), self._limits
-        # By guard: the demand of the prompt alone, and of the prompt with its answer.
-        takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + ANSWER_TOKENS)}
-        if costs := [each.limit for each in limits if each.guard == "cost"]:
-            try:
-                asked = await _price(model, request, prompt, 0)
-                both = None
-                if asked is not None:
-                    both = await _price(model, request, prompt, ANSWER_TOKENS)
-            except FailureRaised as raised:
-                return request, raised.failure
-            if asked is None or both is None:
-                return request, _unpriced(model.name, min(costs))
-            takes["cost"] = asked, both
-        demands = [replace(each, reserved=takes[each.guard][1]) for each in limits]
-        if over := [each for each in demands if each.is_over]:
-            return request, _over(over[0])
-        room = float(MOST_TOKENS)
-        for each in demands:
-            alone, whole = takes[each.guard]
+        prompt = tokens_in(request.messages, request.tools)
+        demands, room = list[Demand](), float(MOST_TOKENS)
+        for each in self._limits:
+            alone: float | None = prompt
+            whole: float | None = prompt + ANSWER_TOKENS
+            if each.guard == "cost":
+                try:
+                    alone = await _price(model, request, prompt, 0)
+                    whole = await _price(model, request, prompt, ANSWER_TOKENS)
+                except FailureRaised as raised:
+                    return request, raised.failure
+            if alone is None or whole is None:
+                return request, _unpriced(model.name, each.limit)
             if whole > alone:
                 room = min(room, (each.limit - each.used - alone) * ANSWER_TOKENS / (whole - alone))
+            demands.append(replace(each, reserved=whole))
+        if over := [each for each in demands if each.is_over]:
+            return request, _over(over[0])
         capped = replace(request, max_answer_tokens=max(int(room), ANSWER_TOKENS))
         return capped, next((each for each in demands if each.is_near), None)
 

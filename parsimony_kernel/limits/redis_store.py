@@ -12,15 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.limits.breaker import (
-    Breakers,
-    BreakerStore,
-    Rule,
-    SharedOrOwn,
-    StoreError,
-    T,
-    parse,
-)
+from parsimony_kernel.limits.breaker import Breakers, BreakerStore, Rule, StoreError, T, parse
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -38,20 +30,17 @@ TIMEOUT_S = 0.25
 class RedisBreakers:
     """A ``BreakerStore`` on a Redis server, which is contacted on first use.
 
-    Args:
-        url: an address such as ``redis://host:6379/0``.
-        clock: a clock whose wall time replaces the server's.
+    ``url`` is an address such as ``redis://host:6379/0``.
     """
 
     url: str
-    clock: Clock | None = None
 
     def change(self, name: str, rule: Rule[T]) -> T:
         key = (PREFIX + name).encode("utf-8", "replace")
 
         def step(pipe: "Pipeline") -> T:
-            before = parse(name, pipe.get(key))
-            after, answer = rule(before, self._now(pipe))
+            before, (seconds, microseconds) = parse(pipe.get(key)), pipe.time()
+            after, answer = rule(before, float(seconds) + float(microseconds) / 1e6)
             pipe.multi()
             if after != before:
                 pipe.set(key, after.model_dump_json(), px=math.ceil(KEEP_S * 1000))
@@ -83,12 +72,6 @@ class RedisBreakers:
         weakref.finalize(self, client.close)
         return client
 
-    def _now(self, pipe: "Pipeline") -> float:
-        if self.clock is not None:
-            return self.clock.now().timestamp()
-        seconds, microseconds = pipe.time()
-        return float(seconds) + float(microseconds) / 1e6
-
 
 def breakers_for(
     environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
@@ -101,4 +84,4 @@ def breakers_for(
         clock: the time of this process's own state, the fallback for an unreachable store.
     """
     url = environ.get(REDIS_URL, "").strip()
-    return Breakers(clock, SharedOrOwn(RedisBreakers(url) if url else journal_store, clock))
+    return Breakers(clock, RedisBreakers(url) if url else journal_store)

@@ -4,12 +4,12 @@ Many processes and threads use it at once. Transactions are atomic, ``synced`` o
 when they return, and an error is one sentence with its remedy.
 """
 
-import errno
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 MEMORY = ":memory:"
 # Writes are short: a longer wait means a stuck process, and it would delay Stop.
 BUSY_TIMEOUT_S = 2.0
+_ASK_AGAIN_S = 0.001
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
 _SCHEMA_VERSION = 4
@@ -43,19 +44,12 @@ class Database:
         path: the file, created with its folder if missing, or ``":memory:"``.
         schema: the SQL that creates its tables.
         keyring: the keys that seal it.
-        busy_timeout_s: seconds to wait for another writer.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
-    def __init__(
-        self,
-        path: Path | str,
-        schema: str,
-        keyring: Keyring,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
-    ) -> None:
+    def __init__(self, path: Path | str, schema: str, keyring: Keyring) -> None:
         self.path = str(path)
         self._keyring = keyring
         self._schema = (
@@ -66,7 +60,6 @@ class Database:
         self._closed = False
         self._process = os.getpid()
         self._is_open = False  # also after a failed attempt to replace a removed file
-        self._busy_timeout_s = busy_timeout_s
         self.notice = ""  # a sentence for the user about the opening
         self._connect()
 
@@ -82,7 +75,7 @@ class Database:
         with self.explained("open"):
             self._db = sqlite3.connect(
                 self.path,
-                timeout=self._busy_timeout_s,
+                timeout=BUSY_TIMEOUT_S,
                 isolation_level=None,
                 check_same_thread=False,
             )
@@ -92,7 +85,7 @@ class Database:
                     self._db.executescript(self._schema)
                 self._check_format()
                 # Fail now, at opening, if the file or its folder isn't writable.
-                self._db.execute("BEGIN IMMEDIATE")
+                _begin(self._db)
                 self._db.execute("ROLLBACK")
                 self.seal = Seal(self._db, self._keyring)
         except BaseException:
@@ -156,9 +149,9 @@ class Database:
             db = self.connection()
             # FULL syncs the log at this commit, and with it every earlier one.
             db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            db.execute("BEGIN IMMEDIATE")
             self.seal.changes.clear()
             try:
+                _begin(db)
                 yield db
                 self.seal.write()
                 db.execute("COMMIT")
@@ -180,50 +173,71 @@ class Database:
 
     @contextmanager
     def explained(self, doing: str) -> Iterator[None]:
-        """Raise SQLite and keyring errors of the body as a ``JournalError`` about ``doing``."""
+        """Raise what fails in the body as a ``JournalError`` about ``doing``."""
         try:
             yield
         except sqlite3.Error as exc:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
         except KeyringError as exc:
             raise JournalError(f"Cannot {doing} the journal {self.path!r}: {exc}") from exc
+        except RecursionError as exc:
+            raise JournalError(
+                f"Cannot {doing} the journal {self.path!r}: the data is nested too deeply; make "
+                "it flatter."
+            ) from exc
+
+
+def _begin(db: sqlite3.Connection) -> None:
+    """Begin a write once no other process writes; raise after ``BUSY_TIMEOUT_S``.
+
+    SQLite itself asks every 100 ms only, and so a few busy writers can starve another for seconds.
+    """
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as exc:
+                is_busy = getattr(exc, "sqlite_errorname", "").startswith("SQLITE_BUSY")
+                if not is_busy or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_ASK_AGAIN_S)
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
+
+
+def _empty(schema: str) -> bytes:
+    """Return the bytes of an empty journal, in write-ahead mode.
+
+    Two processes can't switch an open journal to that mode at once.
+    """
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / "draft.sqlite"
+        with closing(sqlite3.connect(draft)) as db:
+            db.executescript(f"PRAGMA synchronous = OFF; {schema}")  # its copy is synced
+        data = bytearray(durable.read(draft))
+    data[18:20] = 2, 2  # who reads and who writes it uses a write-ahead log (SQLite's file format)
+    return bytes(data)
 
 
 def _create_file(path: Path, schema: str) -> None:
-    """Create the journal in a temporary folder and publish it under its name in one step.
-
-    So no process opens a half-made journal or has to switch it to write-ahead logging, which two
-    processes can't do at once.
-    """
+    """Create the journal in one step, so that no process opens a half-made one."""
     try:
-        is_there = path.exists()
-        if path.parent.name == ARTIFACT_FOLDER:
+        if path.parent.name == ARTIFACT_FOLDER and not path.exists():
             # First, so that git never sees the journal and a workspace begun here is trusted.
-            with suppress(OSError) if is_there else nullcontext():
-                prepare(path.parent.parent)
+            prepare(path.parent.parent)
         durable.make_folder(path.parent)
-        if is_there:
+        if path.exists():
             return
-        with TemporaryDirectory() as folder:
-            draft = Path(folder) / "draft.sqlite"
-            db = sqlite3.connect(draft, isolation_level=None)
-            try:
-                db.execute("PRAGMA synchronous = OFF")  # ``durable.create`` syncs the copy below
-                db.executescript(schema)
-                # Last, so that all data is in the file and none in a log: closing a connection
-                # checkpoints the log, but fails silently when it can't.
-                mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            finally:
-                db.close()
-            if mode != "wal":
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            with durable.alone_in(path.parent) as is_alone:
-                if path.exists():
-                    return
-                # The log of a moved or deleted journal would be replayed into this one.
-                _move_together(path, _LOGS, f"{path.stem}.without-its-log")
-                place = durable.replace if is_alone else durable.create
-                place(path, durable.read(draft))
+        with durable.alone_in(path.parent) as is_alone:
+            if path.exists():
+                return
+            # The log of a moved or deleted journal would be replayed into this one.
+            _move_together(path, _LOGS, f"{path.stem}.without-its-log")
+            place = durable.replace if is_alone else durable.create
+            place(path, _empty(schema))
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")
         raise JournalError(

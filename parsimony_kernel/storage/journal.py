@@ -26,11 +26,11 @@ from parsimony_kernel.core.events import (
     TurnForgotten,
     parse_event,
 )
-from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage import effect_log, sent
-from parsimony_kernel.storage.database import BUSY_TIMEOUT_S, Database, JournalError, storable
+from parsimony_kernel.storage.database import Database, JournalError, storable
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
@@ -130,7 +130,6 @@ class SqliteJournal:
         path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries and leases.
         keyring: the keys that seal it; the user's by default.
-        busy_timeout_s: seconds to wait for another writer.
         alive: whether a process that ran a turn, or claimed a question, is still alive.
 
     Raises:
@@ -143,10 +142,9 @@ class SqliteJournal:
         clock: Clock = SYSTEM_CLOCK,
         *,
         keyring: Keyring | None = None,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
         alive: Alive = is_alive,
     ) -> None:
-        self.database = Database(path, _SCHEMA, keyring or Keyring.open(), busy_timeout_s)
+        self.database = Database(path, _SCHEMA, keyring or Keyring.open())
         self.clock = clock
         self._alive = alive
 
@@ -429,17 +427,11 @@ class SqliteJournal:
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:
-            data = json.loads(text)
-            if data.get("schema_version", 0) > SCHEMA_VERSION:
-                raise JournalError(
-                    f"The question {nonce!r} was asked by a newer Parsimony: update this one to "
-                    "answer it, or run its cell again."
-                )
-            return SuspensionRecord.model_validate(data)
-        except (ValueError, TypeError, AttributeError) as exc:
+            return SuspensionRecord.model_validate(json.loads(text))
+        except (ValueError, TypeError) as exc:
             raise JournalError(
-                f"The question {nonce!r} in the journal {self.database.path!r} is damaged and "
-                "cannot be resumed: run its cell again."
+                f"The question {nonce!r} in the journal {self.database.path!r} is damaged, or a "
+                "newer Parsimony asked it: run its cell again."
             ) from exc
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
@@ -521,7 +513,7 @@ class JournalBreakers:
                 # Every time: the journal starts a new file if its own was removed.
                 db.execute(_BREAKERS)
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
-                before = parse(name, row[0] if row else None)
+                before = parse(row[0] if row else None)
                 # Read the clock under the lock: an earlier reading may precede the stored times.
                 after, answer = rule(before, self.clock.now().timestamp())
                 if after != before:

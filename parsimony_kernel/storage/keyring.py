@@ -6,14 +6,13 @@ concurrent changes aren't lost and an interrupted change has no effect. Rule: a 
 shown, and never empty.
 """
 
+import errno
 import hashlib
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -25,10 +24,9 @@ from parsimony_kernel.storage import durable
 
 ENVIRONMENT_VARIABLE = "PARSIMONY_SUSPENSION_SECRET"
 ENVIRONMENT_KEY_ID = "env"
+# How long a question can be answered, in seconds, and so how long its key is of use.
 GRACE_S = 7 * 86_400.0
 FILE = "keys.json"
-
-KeyState = Literal["current", "grace", "expired", "environment"]
 
 _SECRET_BYTES = 32
 
@@ -53,14 +51,12 @@ class Key:
     since: AwareDatetime | None = field(default=None, compare=False)
     retired: AwareDatetime | None = field(default=None, compare=False)
 
-    def state(self, now: datetime | None = None) -> KeyState:
-        """Return what the key is good for, by default now; in ``grace`` it only verifies."""
+    @property
+    def state(self) -> Literal["current", "old", "environment"]:
+        """What the key is good for: an old one only verifies."""
         if self.key_id == ENVIRONMENT_KEY_ID:
             return "environment"
-        if self.retired is None:
-            return "current"
-        age = (now or SYSTEM_CLOCK.now()) - self.retired
-        return "grace" if age <= timedelta(seconds=GRACE_S) else "expired"
+        return "current" if self.retired is None else "old"
 
 
 _KEYS = TypeAdapter(list[Key])
@@ -113,38 +109,21 @@ class Keyring:
                 # Its creator may have been killed before syncing its name.
                 durable.settle(self._path)
             else:
-                entries = self._add(self._clock.now(), only_if_needed=True)
+                entries = self._add(only_if_needed=True)
         return entries[-1]
 
-    def get(self, key_id: str, now: datetime | None = None) -> Key | None:
-        """Return the key of this id while its questions can still be answered.
+    def get(self, key_id: str) -> Key | None:
+        """Return the key of this id; ``None`` if there is none, or it was revoked."""
+        return self._from_environment if key_id == ENVIRONMENT_KEY_ID else self._entry(key_id)
 
-        ``None`` if there is no such key, it was revoked, or it was replaced more than ``GRACE_S``
-        seconds before ``now``.
-        """
-        found = self._judged(key_id, now)
-        return None if isinstance(found, str) else found
-
-    def why_not(self, key_id: str, now: datetime | None = None) -> str:
-        """Return why a question signed by ``key_id`` can't be answered; empty if it can.
-
-        The reason is one sentence with the remedy.
-        """
-        found = self._judged(key_id, now)
-        return found if isinstance(found, str) else ""
-
-    def _judged(self, key_id: str, now: datetime | None) -> Key | str:
-        """Return the key of a question, or the reason why it is no longer valid."""
+    def why_not(self, key_id: str) -> str:
+        """Return why a question signed by a key that ``get`` doesn't find can't be answered."""
         if key_id == ENVIRONMENT_KEY_ID:
-            return self._from_environment or _NO_ENVIRONMENT
-        entry = self._entry(key_id)
-        why = "is not on this machine, or was revoked: answer where it was asked, or"
-        if entry is not None:
-            if entry.state(now or self._clock.now()) != "expired":
-                return entry
-            days = f"{GRACE_S / 86_400:g} days"
-            why = f"was replaced on {entry.retired:%Y-%m-%d} and was good for {days} more:"
-        return f"The key {_shown(key_id)} that signed this question {why} run the cell again."
+            return _NO_ENVIRONMENT
+        return (
+            f"The key {_shown(key_id)} that signed this question is not on this machine, or was "
+            "revoked: answer where it was asked, or run the cell again."
+        )
 
     def sealing(self, key_id: str = "") -> Key:
         """Return the key of this id, however old; without an id, the current one.
@@ -163,8 +142,8 @@ class Keyring:
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
         return entry
 
-    def rotate(self, now: datetime | None = None) -> Key:
-        """Create a new current key; ``get`` still returns the old one for ``GRACE_S`` seconds.
+    def rotate(self) -> Key:
+        """Create a new current key; the old one still verifies until it is revoked.
 
         ``KeyringError`` if the key comes from the environment or the new one can't be written.
         """
@@ -172,7 +151,7 @@ class Keyring:
             raise _changed_elsewhere("rotated")
         with _explained():
             durable.sweep_temporary(self._folder, clock=self._clock)
-            return self._add(now or self._clock.now())[-1]
+            return self._add()[-1]
 
     def revoke(self, key_id: str) -> None:
         """Delete a key now; its questions can no longer be answered.
@@ -202,9 +181,9 @@ class Keyring:
         with _explained():
             return next((each for each in self._read() if each.key_id == key_id), None)
 
-    def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[Key]:
+    def _add(self, *, only_if_needed: bool = False) -> list[Key]:
         """Add a new key, unless another process was first and it isn't needed; return all keys."""
-        secret = secrets.token_hex(_SECRET_BYTES)
+        secret, now = secrets.token_hex(_SECRET_BYTES), self._clock.now()
         new = Key(_id_of(secret), secret, now)
 
         def added(entries: list[Key]) -> list[Key]:
@@ -216,7 +195,6 @@ class Keyring:
 
     def _change(self, change: Callable[[list[Key]], list[Key]]) -> list[Key]:
         """Apply ``change`` to the stored keys under a lock; return the new keys."""
-        self._read()  # raises first if the file isn't ours: don't wait for it or overwrite it
         durable.make_folder(self._folder, mode=0o700)
         durable.create(self._path, b"[]", mode=0o600)
         written = durable.rewrite(
@@ -227,24 +205,18 @@ class Keyring:
     def _read(self) -> list[Key]:
         """Return the stored keys, oldest first; none without a file."""
         try:
-            found = self._path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as exc:
-            raise durable.storage_error(exc, self._path, "read") from exc
-        if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may hang
-            raise self._damaged()
-        return self._parsed(durable.read(self._path))
+            return self._parsed(durable.read(self._path))
+        except durable.StorageError as exc:
+            if exc.errno in (errno.ENOENT, errno.ENOTDIR):
+                return []
+            raise
 
     def _parsed(self, data: bytes) -> list[Key]:
         with suppress(ValidationError):  # it may quote a secret
             keys = _KEYS.validate_json(data)
             if all(each.key_id == _id_of(each.secret) for each in keys):
                 return keys
-        raise self._damaged()
-
-    def _damaged(self) -> KeyringError:
-        return KeyringError(
+        raise KeyringError(
             f"The file of signing keys {str(self._path)!r} is damaged: bring it back from a copy, "
             "or remove that file to start with a new key; questions signed with the old ones "
             "cannot be resumed then."

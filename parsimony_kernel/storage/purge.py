@@ -19,8 +19,6 @@ _MAY_LIE = "Purge again later: what was purged may still lie in the file"
 
 # Turns per transaction: a concurrent writer waits for one batch, not for the whole purge.
 _BATCH = 50
-# Largest content, in bytes, to vacuum while a turn runs: its writes wait for the copy.
-_MOST_COPIED = 64 * 2**20
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
 # Running runs, runs with a write whose outcome is unknown, and runs with a question that can be or
@@ -127,13 +125,8 @@ def _shrink(journal: SqliteJournal) -> str:
     try:
         with journal.database.reading("shrink") as db:
             folded = _folded(db)
-            pages, free, size = (
-                db.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-            is_long = (pages - free) * size > _MOST_COPIED
-            if is_long and db.execute("SELECT 1 FROM turns WHERE status = 'running'").fetchall():
-                return folded or f"{_MAY_LIE}, which is large and isn't copied while a turn runs."
+            if db.execute("SELECT 1 FROM turns WHERE status = 'running'").fetchall():
+                return folded or f"{_MAY_LIE}, which isn't copied while a turn runs."
             db.execute("VACUUM")  # split pages still contain old bytes
             return _folded(db)
     except JournalError as exc:

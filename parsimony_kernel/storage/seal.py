@@ -27,7 +27,6 @@ _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
 SEAL_TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
 GENESIS: Final = "0" * 64
 _FRESH, _NOBODY = "", "nobody"  # "nobody": a journal begun without a key is unsealed
-_GONE = "gone"
 _MODULUS = 1 << 256
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 _ACCEPT = "look through it, and accept it as it is with 'jupyter parsimony trust'"
@@ -162,8 +161,6 @@ class Seal:
             return ""
         if key_id in (_FRESH, _NOBODY):
             return f"nothing seals it, so that anybody could have changed it; {_ACCEPT}"
-        if key_id == _GONE:
-            return f"its seal was taken away; {_ACCEPT}"
         key = self._key(key_id)
         if key is None:
             return f"the key that sealed it is not here; {_ACCEPT}"
@@ -186,7 +183,7 @@ class Seal:
             rows = []
         texts = [str(part) for row in rows for part in row]
         # A removed or duplicated seal row is as good as none.
-        return (texts[0], texts[1], texts[2]) if len(rows) == 1 else (_GONE, "", "")
+        return (texts[0], texts[1], texts[2]) if len(rows) == 1 else (_NOBODY, "", "")
 
     def _put(self, key: Key | None, changes: Iterable[tuple[str, int, Row]], before: Sums) -> None:
         sealed = _NOBODY, "", ""

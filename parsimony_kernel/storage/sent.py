@@ -47,9 +47,9 @@ class SentLog:
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
         """Record a request before it is sent; ``JournalError`` if it can't be recorded."""
-        texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
-        rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
         with self.database.transaction() as db:
+            texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
+            rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
             newest = db.execute(
                 "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self.run_id,)
             ).fetchone()[0]

@@ -13,7 +13,7 @@ from parsimony_kernel.core.config import MAX_PINNED
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.taxonomy import FailureContext
-from parsimony_kernel.storage.keyring import GRACE_S, Keyring
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
@@ -80,11 +80,11 @@ def sealed_with(folder: Path, clock: ManualClock, *steps: Any) -> Agent:
     return Agent(ScriptedModel(steps), keyring=Keyring.open(folder, {}), clock=clock)
 
 
-async def test_question_outlives_key_rotation_within_grace(tmp_path: Path) -> None:
+async def test_question_outlives_key_rotation_until_revoked(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = Keyring.open(tmp_path, {})
     record = await suspended(sealed_with(tmp_path, clock, ASK))
-    newer = keyring.rotate(clock.now())
+    newer = keyring.rotate()
     assert record.key_id != newer.key_id
     again = sealed_with(tmp_path, clock, ASK)
     last = [event async for event in again.resume(record, "a")][-1]
@@ -92,8 +92,7 @@ async def test_question_outlives_key_rotation_within_grace(tmp_path: Path) -> No
     assert last.suspension_record.key_id == newer.key_id
 
     late = await suspended(sealed_with(tmp_path, clock, ASK))
-    keyring.rotate(clock.now())
-    clock.advance(GRACE_S + 1)
+    keyring.revoke(late.key_id)
     with pytest.raises(SuspensionTokenMismatch, match=r"(?i)run the cell again"):
         await anext(sealed_with(tmp_path, clock, DONE).resume(late, "a"))
 

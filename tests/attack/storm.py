@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -61,8 +62,12 @@ class Child:
                     os.read(go, 1)
                 act(lambda word: void(os.write(writer, f"{word}\n".encode())))
                 status = 0
-            except (SessionError, BrokenPipeError):
+            except (SessionError, BrokenPipeError) as exc:
+                print(f"Child {os.getpid()} ended with {exc!r}", file=sys.stderr, flush=True)
                 status = 2
+            except BaseException:
+                traceback.print_exc()
+                raise
             finally:
                 os._exit(status)
         os.close(writer)

@@ -179,17 +179,21 @@ def check_suspending_goes_on(root: Path, announced: Collection[str]) -> None:
 
 
 def sign(root: Path, announce: Announce) -> None:
-    """A key, and after it another."""
+    """A key, after it another, and a third that is revoked."""
     keyring = Keyring.open(root / "keys", {}, ManualClock())
     announce(keyring.current().key_id)
     announce(keyring.rotate().key_id)
+    revoked = keyring.rotate().key_id
+    keyring.revoke(revoked)
+    announce(f"-{revoked}")
 
 
 def check_signed(root: Path, announced: Collection[str]) -> None:
-    """Every announced key can still be used, and the last one signs."""
+    """Every announced key can still be used, and a revoked one can't."""
     keyring = Keyring.open(root / "keys", {}, ManualClock())
-    for key_id in announced:
-        assert keyring.get(key_id) is not None, f"the key {key_id} was announced and is lost"
+    for word in announced:
+        is_there = keyring.get(word.lstrip("-")) is not None
+        assert is_there is not word.startswith("-"), f"of the key {word} its change is lost"
 
 
 def check_signing_goes_on(root: Path, announced: Collection[str]) -> None:

@@ -162,24 +162,10 @@ def test_power_cut_during_suspend_keeps_announced_question(
     """With every page of the journal and of its log lost, torn or out of order by itself."""
     root, log = tmp_path / "recorded", tmp_path / "calls"
     root.mkdir()
+    calls = tracing.known([*tracing.WRITING, "close"])
+    strace = ["strace", "-f", "-xx", "-s", "1000000", "-e", "signal=none", "-o"]
     subprocess.run(
-        [
-            "strace",
-            "-f",
-            "-xx",
-            "-s",
-            "1000000",
-            "-o",
-            str(log),
-            "-e",
-            "signal=none",
-            "-e",
-            f"trace={tracing.known([*tracing.WRITING, 'close'])}",
-            sys.executable,
-            "-c",
-            _SUSPEND,
-            str(root),
-        ],
+        [*strace, str(log), "-e", f"trace={calls}", sys.executable, "-c", _SUSPEND, str(root)],
         check=True,
         capture_output=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -199,7 +199,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
 
 
 @pytest.mark.parametrize("problem", ["database or disk is full", "disk I/O error"])
-@pytest.mark.parametrize("statement", range(4))
+@pytest.mark.parametrize("statement", range(9))
 def test_failed_suspend_keeps_nothing_half(
     statement: int, problem: str, tmp_path: Path, failing: type[_Failing]
 ) -> None:

@@ -10,35 +10,12 @@ from pathlib import Path
 from tests.durability.disk import Op
 
 # What changes a disk, by every name that it has on one machine or another.
-WRITING = (
-    "open",
-    "openat",
-    "creat",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "truncate",
-    "ftruncate",
-    "fallocate",
-    "fsync",
-    "fdatasync",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "rename",
-    "renameat",
-    "renameat2",
-    "unlink",
-    "unlinkat",
-    "mkdir",
-    "mkdirat",
-    "rmdir",
-    "chmod",
-    "fchmod",
-    "fchmodat",
+_WRITING = (
+    "open openat creat write pwrite64 writev pwritev truncate ftruncate fallocate fsync fdatasync "
+    "link linkat symlink symlinkat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir "
+    "chmod fchmod fchmodat"
 )
+WRITING = _WRITING.split()
 
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
 _NAME = re.compile(r"^(?:\d+ +)?(\w+)\(")

@@ -19,6 +19,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage import database
 from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.journal import SqliteJournal, owner_of
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -301,12 +302,10 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
-def _bad(path: Path) -> tuple[int, str] | None:
-    journal = SqliteJournal(path)
-    try:
-        return journal.verify()
-    finally:
-        journal.close()
+def _change(path: Path, statement: str) -> None:
+    """What another program does to the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -326,22 +325,18 @@ def _bad(path: Path) -> tuple[int, str] | None:
     ],
 )
 def test_altered_chain_is_found(written: Path, statement: str, finding: tuple[int, str]) -> None:
-    db = sqlite3.connect(written)
-    db.execute(statement)
-    db.commit()
-    db.close()
-    assert _bad(written) == finding
+    _change(written, statement)
+    with closing(SqliteJournal(written)) as journal:
+        assert journal.verify() == finding
 
 
 def test_corrupt_entry_is_named_on_read(written: Path) -> None:
-    db = sqlite3.connect(written)
-    db.execute("UPDATE events SET body = '{' WHERE seq = 3")
-    db.commit()
-    db.close()
-    journal = SqliteJournal(written)
-    with pytest.raises(JournalError, match=r"Entry 3 of the journal .* is damaged: check"):
+    _change(written, "UPDATE events SET body = '{' WHERE seq = 3")
+    with (
+        closing(SqliteJournal(written)) as journal,
+        pytest.raises(JournalError, match=r"Entry 3 of the journal .* is damaged: check"),
+    ):
         journal.events("a")
-    journal.close()
 
 
 def test_corrupt_question_is_named_and_others_survive(
@@ -353,61 +348,65 @@ def test_corrupt_question_is_named_and_others_survive(
     journal.suspend(_record("a", "n"))
     _begin(journal, "b", cell="two")
     journal.suspend(_record("b", "m"))
-    db = sqlite3.connect(path)
-    db.execute("UPDATE suspensions SET record = '{}' WHERE nonce = 'n'")
-    db.commit()
-    db.close()
+    _change(path, "UPDATE suspensions SET record = '{}' WHERE nonce = 'n'")
     assert [row.record.nonce for row in journal.pending()] == ["m"]
     assert "'n'" in caplog.text
     assert "run its cell again" in caplog.text
     journal.close()
 
 
-@pytest.mark.parametrize("content", [b"", b"this is not a database, but it is long" * 30])
-def test_foreign_file_is_refused_and_untouched(tmp_path: Path, content: bytes) -> None:
+def _of_format(number: int) -> Callable[[Path], object]:
+    def make(path: Path) -> None:
+        SqliteJournal(path).close()
+        _change(path, f"PRAGMA user_version = {number}")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        (lambda path: path.write_bytes(b""), "journal --set-aside"),
+        (lambda path: path.write_bytes(b"no database, but it is long" * 30), "journal --set-aside"),
+        (_of_format(0), "format 0 and this program reads format 4"),
+        (_of_format(3), "format 3 and this program reads format 4"),
+        (_of_format(99), "format 99 and this program reads format 4"),
+        (lambda path: path.symlink_to(path.with_name("elsewhere")), "is a link"),
+        (Path.mkdir, "Cannot open the journal"),
+        (
+            lambda path: path.parent.joinpath("file").write_bytes(b""),
+            "a file stands in its place.* set PARSIMONY_WORKSPACE to a folder that can be written",
+        ),
+    ],
+)
+def test_what_is_no_journal_is_refused_and_untouched(
+    tmp_path: Path, put: Callable[[Path], object], said: str
+) -> None:
     path = tmp_path / "journal.sqlite"
-    path.write_bytes(content)
-    with pytest.raises(JournalError, match="journal --set-aside") as caught:
+    put(path)
+    before = {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()}
+    if (tmp_path / "file").exists():
+        path = tmp_path / "file" / ".ockham" / "journal.sqlite"
+    with pytest.raises(JournalError, match=said) as caught:
         SqliteJournal(path)
     assert "\n" not in str(caught.value)
-    assert path.read_bytes() == content
+    assert {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("number", [0, 3, 99])
-def test_other_schema_is_untouched(written: Path, number: int) -> None:
-    with closing(sqlite3.connect(written)) as db:
-        db.execute(f"PRAGMA user_version = {number}")
-    before = written.read_bytes()
-    with pytest.raises(JournalError, match=f"format {number} and this program reads format 4"):
-        SqliteJournal(written)
-    assert written.read_bytes() == before
-
-
-def test_unwritable_place_names_remedy(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(JournalError) as caught:
-        SqliteJournal(tmp_path / "file" / ".ockham" / "journal.sqlite")
-    message = str(caught.value)
-    assert str(tmp_path / "file") in message
-    assert "a file stands in its place" in message
-    assert "set PARSIMONY_WORKSPACE to a folder that can be written" in message
-    assert "\n" not in message
-
-
-def test_folder_in_place_of_journal_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "journal.sqlite").mkdir()
-    with pytest.raises(JournalError, match="Cannot open the journal"):
-        SqliteJournal(tmp_path / "journal.sqlite")
-
-
-def test_blocking_writer_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite"
-    SqliteJournal(path).close()
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(JournalError, match="another process holds it; try again"):
-        SqliteJournal(path, busy_timeout_s=0.01)
-    holder.close()
+def test_blocking_writer_is_named_after_many_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked seldom would be starved by others that write all the time."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
+    path, tries = tmp_path / "journal.sqlite", list[str]()
+    with closing(SqliteJournal(path)) as journal, closing(sqlite3.connect(path)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        journal.database._db.set_trace_callback(tries.append)
+        with pytest.raises(JournalError, match="another process holds it; try again"):
+            journal.append("a", TextDelta(content="x"))
+        assert tries.count("BEGIN IMMEDIATE") > 1  # SQLite itself waits inside of one
+        with pytest.raises(JournalError, match="another process holds it; try again"):
+            SqliteJournal(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")

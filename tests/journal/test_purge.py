@@ -14,6 +14,7 @@ import pytest
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.storage import database
 from parsimony_kernel.storage import purge as purging
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.effect_log import JournalEffects
@@ -155,28 +156,21 @@ def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: Manu
     assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
-def test_running_turn_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
+def test_running_turn_stays_and_file_is_compacted_after_it(
+    journal: SqliteJournal, clock: ManualClock, place: Path
+) -> None:
     aged(journal, clock)
     journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
     journal.append("r", TextDelta(content="robin"))
     clock.advance(10 * DAY)
-    done = purge(journal, START + timedelta(days=15), dry_run=False)
-    assert (done.turns, done.kept, done.unfinished) == (3, 1, "")
-    assert (found_in(place.parent, CANARY), len(journal.events("r"))) == ([], 1)
-
-
-def test_large_file_is_not_compacted_while_a_turn_runs(
-    journal: SqliteJournal, clock: ManualClock, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(purging, "_MOST_COPIED", 1)
-    aged(journal, clock)
-    journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
-    done = purge(journal, BEFORE, dry_run=False)
-    assert (done.turns, done.kept) == (2, 0)
+    late = START + timedelta(days=15)
+    done = purge(journal, late, dry_run=False)
+    assert (done.turns, done.kept) == (3, 1)
     assert "copied while a turn runs" in done.unfinished
+    assert len(journal.events("r")) == 1
     journal.end_turn("r", "done")
     size = place.stat().st_size
-    assert purge(journal, BEFORE, dry_run=False) == Purged(0, 0, 0)
+    assert purge(journal, late, dry_run=False) == Purged(0, 0, 0)
     assert place.stat().st_size < size
     assert found_in(place.parent, CANARY) == []
 
@@ -226,8 +220,11 @@ def test_entry_emptied_without_purge_is_tampering(
     assert journal.verify() is not None
 
 
-def test_blocking_reader_is_reported_and_purge_resumes(place: Path, clock: ManualClock) -> None:
-    with closing(SqliteJournal(place, clock, busy_timeout_s=0.01)) as journal:
+def test_blocking_reader_is_reported_and_purge_resumes(
+    place: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    with closing(SqliteJournal(place, clock)) as journal:
         aged(journal, clock)
         with closing(sqlite3.connect(place, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -248,7 +245,7 @@ from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 clock = ManualClock()
 clock.advance(10 * 86400.0)
-journal = SqliteJournal(place, clock, busy_timeout_s=60)
+journal = SqliteJournal(place, clock)
 wait()
 if int(me[1:]) % 2:
     print(purge(journal, START + timedelta(days=5), dry_run=False).turns)

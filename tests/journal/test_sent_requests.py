@@ -61,18 +61,6 @@ def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
     return requests
 
 
-def test_requests_round_trip(journal: SqliteJournal) -> None:
-    requests = long_turn(8, 500)
-    requests.append(
-        replace(
-            requests[-1], timeout_s=0.1, heartbeat_s=None, deadline_s=12.34, max_answer_tokens=7
-        )
-    )
-    keep(journal, "r1", *requests)
-    assert kept(journal, "r1") == requests
-    assert len({json.dumps(list(each.messages)) for each in requests}) == 8
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -97,8 +85,17 @@ def test_lone_surrogate_round_trips(journal: SqliteJournal) -> None:
     assert kept(journal, "r1") == [request]
 
 
-def test_long_turn_stores_no_repeats(journal: SqliteJournal, tmp_path: Path) -> None:
+def test_long_turn_stores_no_repeats_and_round_trips(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
     requests = long_turn(60, 24_000)
+    last: dict[str, Any] = {
+        "timeout_s": 0.1,
+        "heartbeat_s": None,
+        "deadline_s": 12.34,
+        "max_answer_tokens": 7,
+    }
+    requests[-1] = replace(requests[-1], **last)
     keep(journal, "r1", *requests)
     with journal.database.reading("look at") as db:
         (size,) = db.execute("SELECT SUM(LENGTH(request)) FROM sent").fetchone()
@@ -130,6 +127,15 @@ def test_models_of_other_runs_are_not_listed(journal: SqliteJournal) -> None:
 def test_live_object_in_request_is_kept_as_text(journal: SqliteJournal) -> None:
     keep(journal, "r1", ModelRequest([{"role": "user", "content": 1j}]))
     assert kept(journal, "r1") == [ModelRequest([{"role": "user", "content": "1j"}])]
+
+
+def test_too_deep_request_is_one_sentence_and_leaves_nothing(journal: SqliteJournal) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(JournalError, match="nested too deeply; make it flatter"):
+        keep(journal, "r1", ModelRequest([{"role": "tool", "content": deep}]))
+    assert kept(journal, "r1") == []
 
 
 def test_corrupt_request_is_one_sentence(journal: SqliteJournal) -> None:

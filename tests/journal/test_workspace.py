@@ -8,7 +8,6 @@ import psutil
 import pytest
 
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import (
@@ -99,9 +98,6 @@ def test_without_mount_table_everything_is_local(monkeypatch: pytest.MonkeyPatch
     assert is_on_network(Path("/home/me")) is False
 
 
-IGNORED = {"journal.sqlite*", "keys/", "replaced/", ".parsimony-*.tmp"}
-
-
 def test_git_tracks_artifacts_but_not_journal(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
     if subprocess.run([*git, "init", "-q"], check=False, capture_output=True).returncode:
@@ -126,25 +122,6 @@ def test_existing_gitignore_is_kept(tmp_path: Path, written: str) -> None:
     prepare(tmp_path)
     SqliteJournal(journal_path(tmp_path)).close()
     assert ignored.read_text() == written
-
-
-def test_older_journal_is_git_ignored_when_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = journal_path(tmp_path)
-    SqliteJournal(place).close()
-    ignored = place.with_name(".gitignore")
-    ignored.unlink()
-
-    def full(path: Path, data: bytes) -> bool:
-        raise StorageError(f"Cannot write {str(path)!r}")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(durable, "create", full)
-        SqliteJournal(place).close()
-    assert not ignored.exists()
-    SqliteJournal(place).close()
-    assert set(ignored.read_text().splitlines()) == IGNORED
 
 
 def test_journal_outside_workspace_leaves_folder_alone(tmp_path: Path) -> None:

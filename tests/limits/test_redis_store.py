@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parsimony_kernel.limits.breaker import RETRY_S, Breakers, CircuitOpenError, StoreError
+from parsimony_kernel.limits.breaker import (
+    RETRY_S,
+    Breakers,
+    CircuitBreaker,
+    CircuitOpenError,
+    StoreError,
+)
 from parsimony_kernel.limits.redis_store import (
     KEEP_S,
     PREFIX,
@@ -33,7 +39,7 @@ def fail(breakers: Breakers, times: int = 5) -> None:
 
 @pytest.fixture
 def shared(redis_socket: Path) -> Breakers:
-    return Breakers(store=RedisBreakers(f"unix://{redis_socket}"))
+    return Breakers(shared=RedisBreakers(f"unix://{redis_socket}"))
 
 
 def test_key_has_prefix_and_expires(shared: Breakers, redis: "Redis") -> None:
@@ -48,14 +54,14 @@ def test_time_is_the_servers(shared: Breakers, redis: "Redis") -> None:
     with pytest.raises(CircuitOpenError) as caught:
         shared.of("m").admit()
     assert 0 < caught.value.retry_in_s <= 60
-    kept = shared.store.change("m", lambda state, _: (state, state))  # type: ignore[union-attr]
+    kept = shared.change("m", lambda state, _: (state, state))
     assert 0 <= kept.opened_at - seconds < 60
 
 
-def test_foreign_key_value_is_one_sentence(shared: Breakers, redis: "Redis") -> None:
+def test_foreign_key_value_is_one_sentence(redis_socket: Path, redis: "Redis") -> None:
     redis.lpush(f"{PREFIX}m", "x")
     with pytest.raises(StoreError, match="WRONGTYPE"):
-        shared.of("m").admit()
+        RedisBreakers(f"unix://{redis_socket}").change("m", CircuitBreaker().look)
 
 
 # -- where the configuration says that the state is kept

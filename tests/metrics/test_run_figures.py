@@ -1,7 +1,6 @@
 """Figures are counted from events, and from nothing else."""
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -70,104 +69,71 @@ def only(*events: ev.AgentEvent) -> Execution:
     return execution
 
 
-def test_step_is_a_tool_call_even_if_unfinished() -> None:
-    assert only(*called(), *called("action_error"), called()[0]).steps == 3
+HANDED_WITH = ev.Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again"))
+STOPPED = ev.PartialRunSummary(missing="x")
+SPEECH = ev.TextDelta(content="x")
 
 
-def test_tokens_are_summed_by_model() -> None:
-    execution = only(answered(100), answered(50), answered(7, "other"), DONE)
-    assert execution.tokens == {"m": 150, "other": 7}
-    assert execution.tokens.total() == 157
+@pytest.mark.parametrize(
+    ("field", "events", "count"),
+    [
+        # Unfinished calls are steps too.
+        ("steps", [*called(), *called("action_error"), called()[0]], 3),
+        ("tokens", [answered(100), answered(50), answered(7, "other")], {"m": 150, "other": 7}),
+        # A limit is needed for a share of it.
+        ("budget_share", [answered(10**9)], None),
+        # However a loop is answered.
+        ("loops", [failed(FailureKind.loop_detected, "narrow_scope")], 1),
+        ("loops", [asked(FailureKind.loop_detected)], 1),
+        ("loops", [HANDED_WITH], 1),
+        # The gate refuses some calls; others it admits, and they fail as they run.
+        ("validated", [*called(), *called("unknown_action")], 2),
+        ("rejections", called("unknown_action"), {"unknown_action": 1}),
+        ("rejections", called("invalid_transition"), {"invalid_transition": 1}),
+        ("rejections", called("validation_failed"), {"validation_failed": 1}),
+        ("rejections", called("action_error"), {}),
+        ("rejections", called("action_timeout"), {}),
+        ("validated", called("action_timeout"), 1),
+        ("validated", called(stopped=True), 0),
+        # Answers to failures are interventions, and ends that the model chose are not.
+        ("interventions", called("validation_failed"), {"refusal": 1}),
+        ("interventions", [failed(action="retry")], {"retry": 1}),
+        ("interventions", [failed(FailureKind.no_progress, "narrow_scope")], {"narrow_scope": 1}),
+        ("interventions", [failed(fallback="other")], {"fallback_model": 1}),
+        ("interventions", [asked(FailureKind.ambiguous_input)], {"ask_user": 1}),
+        ("interventions", [asked(guard="tokens")], {"ask_user": 1}),
+        ("interventions", [HANDED_WITH], {"handoff": 1}),
+        ("interventions", [STOPPED], {"stop": 1}),
+        *(
+            ("interventions", [end], {})
+            for end in (asked(), HANDED, DONE, ev.RunCancelled(), SPEECH)
+        ),
+        ("open_breakers", [failed(breaker="open", model="m")], {"m"}),
+        ("open_breakers", [failed(model="m")], set()),
+        *(("is_safe", [end], True) for end in (DONE, HANDED, asked())),
+        *(("is_safe", [end], False) for end in (STOPPED, ev.RunCancelled())),
+    ],
+)
+def test_events_of_an_execution_are_counted(
+    field: str, events: list[ev.AgentEvent], count: Any
+) -> None:
+    assert getattr(only(*events), field) == count
 
 
 def test_budget_share_is_used_tokens_of_limit() -> None:
     (limited,) = executions([started(max_tokens=1000), answered(100), answered(9)])
     assert limited.budget_share == pytest.approx(0.109)
-    assert only(answered(10**9)).budget_share is None
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        failed(FailureKind.loop_detected, "narrow_scope"),
-        asked(FailureKind.loop_detected),
-        ev.Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again")),
-    ],
-)
-def test_loop_counts_however_answered(event: ev.AgentEvent) -> None:
-    assert only(event).loops == 1
-    assert only(event).interventions.total() == 1
-
-
-@pytest.mark.parametrize("error", ["unknown_action", "invalid_transition", "validation_failed"])
-def test_gate_refusal_is_rejection_and_intervention(error: str) -> None:
-    execution = only(*called(), *called(error))
-    assert (execution.validated, execution.rejections) == (2, {error: 1})
-    assert execution.interventions == {"refusal": 1}
-
-
-@pytest.mark.parametrize("error", ["action_error", "action_timeout"])
-def test_runtime_failure_was_admitted(error: str) -> None:
-    execution = only(*called(error))
-    assert (execution.validated, execution.rejections) == (1, {})
-
-
-def test_stopped_call_was_not_judged() -> None:
-    assert only(*called(stopped=True)).validated == 0
-
-
-@pytest.mark.parametrize(
-    ("event", "interventions"),
-    [
-        (failed(action="retry"), ("retry",)),
-        (failed(FailureKind.no_progress, "narrow_scope"), ("narrow_scope",)),
-        (failed(fallback="other"), ("fallback_model",)),
-        (asked(FailureKind.ambiguous_input), ("ask_user",)),
-        (asked(guard="tokens"), ("ask_user",)),
-        (asked(), ()),
-        (ev.Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
-        (ev.PartialRunSummary(missing="x"), ("stop",)),
-        (HANDED, ()),
-        (DONE, ()),
-        (ev.RunCancelled(), ()),
-        (ev.TextDelta(content="x"), ()),
-    ],
-)
-def test_failure_answers_are_interventions_and_model_ends_are_not(
-    event: ev.AgentEvent, interventions: tuple[str, ...]
-) -> None:
-    assert only(event).interventions == Counter(interventions)
 
 
 def test_stop_after_work_is_intervention_and_answer_that_ends_is_not() -> None:
-    end = ev.PartialRunSummary(missing="x")
-    assert only(answered(9), end).interventions == {"stop": 1}
-    assert not executions([started(reply="Stop here"), end])[0].interventions
+    assert only(answered(9), STOPPED).interventions == {"stop": 1}
+    assert not executions([started(reply="Stop here"), STOPPED])[0].interventions
 
 
 def test_resumed_run_is_two_executions() -> None:
     run = [started(), answered(10), asked(), started(reply="2019"), answered(20), DONE]
     assert [one.outcome for one in executions(run)] == ["asked", "completed"]
     assert [one.tokens.total() for one in executions(run)] == [10, 20]
-
-
-def test_open_breaker_is_named() -> None:
-    assert only(failed(breaker="open", model="m")).open_breakers == {"m"}
-    assert only(failed(model="m")).open_breakers == set()
-
-
-@pytest.mark.parametrize(
-    ("end", "safe"),
-    [
-        (DONE, True),
-        (HANDED, True),
-        (asked(), True),
-        (ev.PartialRunSummary(missing="x"), False),
-        (ev.RunCancelled(), False),
-    ],
-)
-def test_safe_ends_are_answers_and_handoffs(end: ev.AgentEvent, safe: bool) -> None:
-    assert only(end).is_safe is safe
 
 
 def test_empty_sample_has_no_rate() -> None:

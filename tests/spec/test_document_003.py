@@ -23,7 +23,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError, OwnStore
+from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
 from parsimony_kernel.metrics import figures
 from parsimony_kernel.metrics.alerts import fired
 from parsimony_kernel.metrics.figures import Figures
@@ -966,7 +966,7 @@ async def test_clock_jump_lets_nothing_through() -> None:
 
 async def test_workers_share_one_store() -> None:
     clock = ManualClock()
-    store = OwnStore(clock)
+    store = Breakers(clock)
     first, second = (Endpoint(clock, store=store, name="orders") for _ in range(2))
     await first.fail(5)
     assert second.state == "open"

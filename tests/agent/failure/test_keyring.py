@@ -1,26 +1,23 @@
 """Signing keys on a real disk."""
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.storage.keyring import GRACE_S, Key, Keyring, KeyringError
+from parsimony_kernel.storage.keyring import Keyring, KeyringError
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
-def at(folder: Path, clock: ManualClock) -> Keyring:
-    return Keyring.open(folder, {}, clock)
+def at(folder: Path, clock: ManualClock | None = None) -> Keyring:
+    return Keyring.open(folder, {}, clock or ManualClock())
 
 
 def states(keyring: Keyring) -> list[tuple[str, str]]:
     stored = keyring.keys()
-    return [(key.key_id, key.state(keyring._clock.now())) for key in stored]
+    return [(key.key_id, key.state) for key in stored]
 
 
 def kept(folder: Path) -> str:
@@ -62,7 +59,7 @@ def test_default_folder_is_jupyter_data(tmp_path: Path, monkeypatch: pytest.Monk
     "key_id", ["", "../../etc/passwd", "current", "A" * 16, "0" * 16, "x" * 5000, "a\0"]
 )
 def test_unknown_key_id_gives_none_and_cannot_be_revoked(tmp_path: Path, key_id: str) -> None:
-    keyring = at(tmp_path, ManualClock())
+    keyring = at(tmp_path)
     keyring.current()
     before = kept(tmp_path)
     assert keyring.get(key_id) is None
@@ -101,68 +98,43 @@ def test_concurrent_processes_get_one_first_key(
     assert [path.name for path in (tmp_path / "keys").iterdir()] == ["keys.json"]
 
 
-def test_rotated_key_verifies_during_grace_only(
-    tmp_path: Path,
-) -> None:
+def test_rotated_keys_verify_and_newest_signs(tmp_path: Path) -> None:
     clock = ManualClock()
-    keyring = at(tmp_path, clock)
-    old = keyring.current()
-    new = keyring.rotate()
-    assert new != old
-    assert keyring.current() == at(tmp_path, clock).current() == new
-    clock.advance(GRACE_S)
-    assert keyring.get(old.key_id) == old
-    assert states(keyring) == [(new.key_id, "current"), (old.key_id, "grace")]
-    clock.advance(1)
-    assert keyring.get(old.key_id) is None
-    assert states(keyring) == [(new.key_id, "current"), (old.key_id, "expired")]
-    assert keyring.get(new.key_id) == new
-    # A time that is given counts instead of the clock.
-    keyring.rotate(START + timedelta(days=100))
-    later = START + timedelta(days=107)
-    assert keyring.get(new.key_id, later) == new
-    assert keyring.get(new.key_id, later + timedelta(seconds=1)) is None
-
-
-def test_every_key_has_its_own_grace(tmp_path: Path) -> None:
-    clock = ManualClock()
-    keyring = at(tmp_path, clock)
-    keys = [keyring.current()]
-    for _ in range(3):
-        clock.advance(4 * 86_400)
-        keys.append(keyring.rotate())
-    assert [keyring.get(key.key_id) for key in keys] == [None, *keys[1:]]
-    dates = [START + timedelta(days=days) for days in (12, 8, 4)]
-    stored = keyring.keys()
-    assert list(stored) == keys[::-1]
-    assert [key.since for key in stored[:-1]] == dates
-    assert [key.retired for key in stored] == [None, *dates]
-
-
-def test_rotation_without_key_creates_first(tmp_path: Path) -> None:
-    keyring = at(tmp_path / "keys", ManualClock())
+    keyring = at(tmp_path / "keys", clock)
     assert keyring.keys() == ()
     assert not (tmp_path / "keys").exists()
-    assert keyring.rotate() == keyring.current()
-    assert [state for _, state in states(keyring)] == ["current"]
+    keys = [keyring.rotate()]
+    for _ in range(2):
+        clock.advance(4 * 86_400)
+        keys.append(keyring.rotate())
+    assert keyring.current() == at(tmp_path / "keys").current() == keys[-1]
+    assert [keyring.get(key.key_id) for key in keys] == keys
+    assert [state for _, state in states(keyring)] == ["current", "old", "old"]
+    stored = keyring.keys()
+    assert list(stored) == keys[::-1]
+    dates = [START + timedelta(days=days) for days in (8, 4, 0)]
+    assert [key.since for key in stored] == dates
+    assert [key.retired for key in stored] == [None, *dates[:2]]
 
 
 def test_revoked_secret_is_gone(tmp_path: Path) -> None:
-    clock = ManualClock()
-    keyring = at(tmp_path, clock)
+    keyring = at(tmp_path)
     old = keyring.current()
     new = keyring.rotate()
     assert old.secret in kept(tmp_path)
-    clock.advance(60)
     keyring.revoke(old.key_id)
     assert old.secret not in kept(tmp_path)
     assert keyring.get(old.key_id) is None
     assert keyring.current() == new
-    assert states(at(tmp_path, clock)) == [(new.key_id, "current")]
+    assert states(at(tmp_path)) == [(new.key_id, "current")]
+    # A key that was replaced before doesn't sign again.
+    newest = keyring.rotate()
+    keyring.revoke(newest.key_id)
+    assert keyring.current() not in (new, newest)
 
 
 def test_environment_key_is_changed_at_its_source(tmp_path: Path) -> None:
-    old = at(tmp_path, ManualClock()).current()
+    old = at(tmp_path).current()
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush"}, ManualClock())
     assert states(keyring) == [("env", "environment"), (old.key_id, "current")]
     with pytest.raises(KeyringError, match=r"PARSIMONY_SUSPENSION_SECRET .*to a new secret"):
@@ -175,7 +147,7 @@ def test_environment_key_is_changed_at_its_source(tmp_path: Path) -> None:
 
 
 def test_key_file_stays_private(tmp_path: Path) -> None:
-    keyring = at(tmp_path / "keys", ManualClock())
+    keyring = at(tmp_path / "keys")
     keyring.revoke(keyring.current().key_id)
     keyring.rotate()
     keyring.rotate()
@@ -186,7 +158,7 @@ def test_key_file_stays_private(tmp_path: Path) -> None:
 
 def test_key_listing_holds_no_secret(tmp_path: Path) -> None:
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"}, ManualClock())
-    key = at(tmp_path, ManualClock()).current()
+    key = at(tmp_path).current()
     shown = repr(keyring.keys()) + str(keyring.keys()) + keyring.why_not(key.key_id)
     shown += repr(keyring) + repr(keyring.current()) + str(keyring.current())
     assert key.key_id in shown
@@ -194,61 +166,26 @@ def test_key_listing_holds_no_secret(tmp_path: Path) -> None:
     assert key.secret not in shown
 
 
-def test_question_with_unusable_key_says_why(tmp_path: Path) -> None:
-    clock = ManualClock()
-    keyring = at(tmp_path, clock)
-    expired = keyring.current()
-    clock.advance(60)
-    revoked = keyring.rotate()
-    keyring.revoke(revoked.key_id)
-    clock.advance(GRACE_S + 1)
-    grace = keyring.rotate()
-    current = keyring.rotate()
-
-    why = {
-        key_id: keyring.why_not(key_id)
-        for key_id in (expired.key_id, revoked.key_id, "f" * 5000, "", "env")
-    }
-    for (key_id, sentence), part in zip(
-        why.items(),
-        (
-            "was replaced on 2026-01-01 and was good for 7 days more",
-            "was revoked",
-            "is not on this machine",
-            "is not on this machine",
-            "PARSIMONY_SUSPENSION_SECRET, which is not set here",
-        ),
-        strict=True,
-    ):
-        assert keyring.get(key_id) is None
-        assert part in sentence
-        assert "run the cell" in sentence
-        assert sentence.endswith(".")
-        assert "\n" not in sentence
-        assert len(sentence) < 400
-    assert [keyring.why_not(key.key_id) for key in (grace, current)] == ["", ""]
-    given = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "mine"}, clock)
-    assert given.why_not("env") == ""
-
-
-def test_folder_error_is_one_sentence_for_every_question(tmp_path: Path) -> None:
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    looped = at(tmp_path / "loop", ManualClock())
-    for ask in (looped.keys, looped.rotate, looped.current, lambda: looped.get("x")):
-        with pytest.raises(KeyringError, match="Cannot read"):
-            ask()
-
-
-def dangle(path: Path) -> None:
-    path.symlink_to(path.parent / "nowhere")
+@pytest.mark.parametrize(
+    ("key_id", "why"),
+    [
+        ("f" * 5000, "is not on this machine, or was revoked"),
+        ("", "is not on this machine, or was revoked"),
+        ("env", "PARSIMONY_SUSPENSION_SECRET, which is not set here"),
+    ],
+)
+def test_question_with_unusable_key_says_why(tmp_path: Path, key_id: str, why: str) -> None:
+    keyring = at(tmp_path)
+    assert keyring.get(key_id) is None
+    sentence = keyring.why_not(key_id)
+    assert why in sentence
+    assert sentence.endswith("run the cell again.")
+    assert "\n" not in sentence
+    assert len(sentence) < 400
 
 
 def loop(path: Path) -> None:
     path.symlink_to(path)
-
-
-def zeros(path: Path) -> None:
-    path.symlink_to("/dev/zero")
 
 
 def holding(text: str) -> Callable[[Path], object]:
@@ -265,7 +202,7 @@ def entry(
 @pytest.mark.parametrize(
     "put",
     [
-        *(os.mkfifo, Path.mkdir, zeros, dangle, loop, holding(""), holding("[")),
+        *(Path.mkdir, loop, holding(""), holding("[")),
         *(entry(since="yesterday"), entry(since="2026-07-08T00:00:00"), entry(secret="")),
         entry(of="a secret that was another"),
     ],
@@ -273,7 +210,7 @@ def entry(
 def test_foreign_file_in_its_place_is_left_alone(
     tmp_path: Path, put: Callable[[Path], object]
 ) -> None:
-    keyring = at(tmp_path, ManualClock())
+    keyring = at(tmp_path)
     put(tmp_path / "keys.json")
     before = (tmp_path / "keys.json").lstat()
     for ask in (
@@ -282,9 +219,9 @@ def test_foreign_file_in_its_place_is_left_alone(
         keyring.keys,
         lambda: keyring.get("x"),
         lambda: keyring.revoke("x"),
-        lambda: keyring.why_not("x"),
     ):
-        with pytest.raises(KeyringError, match=r"is damaged: .* or remove that file") as caught:
+        said = r"is damaged: .* or remove that file|a (folder|link) stands in its place"
+        with pytest.raises(KeyringError, match=said) as caught:
             ask()
         assert "hush" not in str(caught.value)
     assert (tmp_path / "keys.json").lstat() == before
@@ -315,66 +252,3 @@ def test_revoked_key_stays_revoked_while_others_sign(
     assert after == {keyring.current().key_id}
     assert keyring.get(first.key_id) is None
     assert first.secret not in kept(folder)
-
-
-def steps_of(program: str, place: Path, what: str) -> int:
-    """The steps that ``program`` counts."""
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(place), what],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return int(ran.stdout)
-
-
-# Ends a child of its own at each step on the disk in turn, until one gets through.
-_DIE = """
-import os, sys
-from pathlib import Path
-from parsimony_kernel.storage.keyring import Keyring
-
-place, change = Path(sys.argv[1]), sys.argv[2]
-for deadly in range(1, 100):
-    folder = place / str(deadly)
-    keyring = Keyring.open(folder, {})
-    key_id = "" if change == "first" else keyring.current().key_id
-    child = os.fork()
-    if not child:
-        left = deadly
-
-        def count(event, arguments):
-            global left
-            if event in {"open", "os.link", "os.rename", "os.remove", "os.mkdir"}:
-                left -= 1
-                if not left:
-                    os._exit(9)
-
-        sys.addaudithook(count)
-        if change == "revoke":
-            keyring.revoke(key_id)
-        else:
-            keyring.current() if change == "first" else keyring.rotate()
-        os._exit(0)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
-        break
-print(deadly)
-"""
-
-
-@pytest.mark.parametrize("change", ["first", "rotate", "revoke"])
-def test_change_killed_anywhere_leaves_working_keyring(tmp_path: Path, change: str) -> None:
-    steps = steps_of(_DIE, tmp_path, change)
-    assert 5 < steps < 99
-    for step in range(1, steps + 1):
-        folder = tmp_path / str(step)
-        keyring = at(folder, ManualClock())
-        before = dict(states(keyring))
-        assert set(before.values()) <= {"current", "grace"}
-        key = keyring.current()
-        assert isinstance(key, Key)
-        assert keyring.rotate() == keyring.current() != key
-        assert keyring.get(key.key_id) == key
-        assert all(keyring.get(key_id) for key_id in before)
-        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
