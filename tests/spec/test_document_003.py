@@ -463,6 +463,7 @@ FAULTS: list[tuple[Exception, type[RetryableModelError]]] = [
     (Exception("the model is overloaded"), UpstreamUnavailable),
     (Exception("Request timeout"), UpstreamTimeout),
     (ValueError("bad response: 429 Too Many Requests"), RateLimitExceeded),
+    (UpstreamTimeout("mine"), UpstreamTimeout),
 ]
 LASTING: list[Exception] = [
     *(StatusError(status) for status in (400, 401, 403, 404, 422)),
