@@ -192,6 +192,33 @@ def shell(one_shell: Any) -> Iterator[Any]:
         del one_shell.user_ns[name]
 
 
+@pytest.fixture
+def bare_shell() -> Iterator[Any]:
+    """A shell without the extension; whatever a test installs is taken away."""
+    from parsimony_agent import extension
+
+    shell = InteractiveShell()
+    yield shell
+    extension.uninstall(shell)
+    shell.history_manager.end_session()
+
+
+@pytest.fixture
+def installed_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The process's one shell, in a folder of its own, with the extension and no model set."""
+    from parsimony_agent import extension
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
+    monkeypatch.delenv("PARSIMONY_MODEL", raising=False)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    extension.install(shell)
+    yield shell
+    extension.uninstall(shell)
+    InteractiveShell.clear_instance()
+
+
 _RUNNERS = 8
 # One process imports what the program does, and each runner is a fork of it.
 _RACE = """

@@ -50,9 +50,7 @@ def in_shell(
     uninstall(shell)
 
 
-def test_code_yields_outputs_model_text_and_origins(
-    opened: Open,
-) -> None:
+def test_code_yields_outputs_model_text_and_origins(opened: Open) -> None:
     notebook = opened(variables={"tax": 2})
     made = notebook.run_code(FRAME)
     assert (made.ok, made.refused, made.turn) == (True, "", 1)
@@ -224,9 +222,7 @@ def test_unknown_option_is_refused(opened: Open, given: dict[str, Any]) -> None:
         opened(**given)
 
 
-def test_shell_code_shares_namespace_and_magics(
-    in_shell: tuple[Any, Notebook],
-) -> None:
+def test_shell_code_shares_namespace_and_magics(in_shell: tuple[Any, Notebook]) -> None:
     shell, notebook = in_shell
     shell.user_ns["notebook"] = notebook
     shell.run_cell("base = [1]").raise_error()

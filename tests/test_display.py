@@ -1,10 +1,7 @@
 """A run on a pipe, in a terminal and below a cell."""
 
 import io
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,25 +169,3 @@ async def test_cell_run_has_three_updating_displays(
     assert figure == " "
     assert work.startswith("1 step")
     assert all("text/html" in data for data in displays.values())
-
-
-def test_real_process_pipes_a_real_run(tmp_path: Path) -> None:
-    """With the offline model, as the first example of the documentation is."""
-    program = (
-        "import asyncio\n"
-        "from parsimony_kernel import Agent, stream_to_display\n"
-        "agent = Agent(model='offline', suspension_secret='a secret')\n"
-        "result = asyncio.run(stream_to_display(agent.run('make me a sandwich')))\n"
-        "assert not result.ok\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "make me a sandwich" in ran.stdout
-    assert "I can't do this" in ran.stdout

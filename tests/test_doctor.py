@@ -66,9 +66,7 @@ def test_kernelspec_with_other_interpreter_is_reported(
         assert ok or "jupyter parsimony install" in found.remedy
 
 
-def test_warning_passes_and_error_fails(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_warning_passes_and_error_fails(capsys: pytest.CaptureFixture[str]) -> None:
     where = ["doctor", "--model"]
     assert cli.main([*where, "ollama/x"]) == 0
     assert "look context" in capsys.readouterr().out

@@ -17,15 +17,6 @@ from parsimony_kernel.patterns.handoff import ValidationResult
 from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
 from parsimony_kernel.patterns.recovery_path import recovery_path
 from parsimony_kernel.patterns.reflexion import reflect
-from parsimony_kernel.patterns.retrying import (
-    MAX_RETRY_AFTER_S,
-    RateLimitExceeded,
-    RetryableModelError,
-    UpstreamTimeout,
-    UpstreamUnavailable,
-    normalize_provider_error,
-    with_retry,
-)
 from parsimony_kernel.patterns.token_budget import TokenBudget
 from parsimony_kernel.testing.manual_clock import ManualClock
 
@@ -134,112 +125,6 @@ async def test_stop_is_not_handled_by_next_strategy() -> None:
 
 
 # Retries.
-
-
-class ServiceError(Exception):
-    def __init__(self, status: int, text: str = "", **headers: str) -> None:
-        super().__init__(text or f"status {status}")
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.response = type("Response", (), {"status_code": status, "headers": named})()
-
-
-class Service:
-    """Fails with what it is given, then answers."""
-
-    def __init__(self, *faults: BaseException) -> None:
-        self._faults = list(faults)
-        self.calls = 0
-
-    async def __call__(self) -> str:
-        self.calls += 1
-        if self._faults:
-            raise self._faults.pop(0)
-        return "answer"
-
-
-def caused(outer: Exception, cause: Exception) -> Exception:
-    outer.__cause__ = cause
-    return outer
-
-
-@pytest.mark.parametrize(
-    ("exc", "fault"),
-    [
-        (caused(RuntimeError("wrapped"), ServiceError(503)), UpstreamUnavailable),
-        (type("RateLimitError", (Exception,), {})("slow down"), RateLimitExceeded),
-        (Exception("429"), RateLimitExceeded),
-        (Exception("error code: 429"), RateLimitExceeded),
-        (Exception("upstream answered with 503"), UpstreamUnavailable),
-        (Exception("500 Internal Server Error"), UpstreamUnavailable),
-        (Exception("the model is overloaded"), UpstreamUnavailable),
-        (Exception("Request timeout"), UpstreamTimeout),
-        (ValueError("bad response: 429 Too Many Requests"), RateLimitExceeded),
-        (UpstreamTimeout("mine"), UpstreamTimeout),
-    ],
-    ids=lambda each: repr(each)[:60],
-)
-def test_transient_fault_keeps_its_text(exc: Exception, fault: type[RetryableModelError]) -> None:
-    normal = normalize_provider_error(exc)
-    assert (type(normal), str(normal)) == (fault, str(exc))
-
-
-@pytest.mark.parametrize(
-    "exc",
-    [
-        ServiceError(422),
-        ServiceError(400, "timeout must be positive"),
-        ServiceError(401, "rate limit tier of this key is unknown"),
-        *map(
-            Exception,
-            (
-                *("status 401: the rate limit of this key", "invalid value for 'timeout'"),
-                *("order 502 does not exist", "503 is not a valid id", "500 rows were expected"),
-                *("404", "it costs $502", "the schema is wrong", ""),
-            ),
-        ),
-        TypeError("f() got an unexpected keyword argument 'timeout'"),
-        KeyError("timeout"),
-        AttributeError("no attribute 'rate_limit'"),
-    ],
-    ids=lambda each: repr(each)[:60],
-)
-def test_lookalike_of_transient_fault_is_unchanged(exc: Exception) -> None:
-    assert normalize_provider_error(exc) is exc
-
-
-async def waits_of(*faults: Exception) -> list[float]:
-    clock = ManualClock()
-    await with_retry(Service(*faults), attempts=len(faults) + 1, clock=clock)
-    return clock.slept
-
-
-async def test_retry_after_of_hours_is_not_waited_for() -> None:
-    clock = ManualClock()
-    fault = ServiceError(429, retry_after=str(MAX_RETRY_AFTER_S + 1))
-    with pytest.raises(ServiceError) as raised:
-        await with_retry(Service(fault), clock=clock)
-    assert raised.value is fault
-    assert clock.slept == []
-
-
-async def test_stop_is_not_retried_and_ends_a_wait() -> None:
-    stopped = Service(asyncio.CancelledError())
-    with pytest.raises(asyncio.CancelledError):
-        await with_retry(stopped, clock=ManualClock())
-    assert stopped.calls == 1
-    clock, service = ManualClock(auto=False), Service(ServiceError(503))
-    waiting = asyncio.ensure_future(with_retry(service, clock=clock))
-    await clock.until_asleep()
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert service.calls == 1
-
-
-async def test_key_in_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    await waits_of(ServiceError(503, "down for sk-abcdefghijklmnop"))
-    assert "attempt 1 failed" in caplog.text
-    assert "abcdefghijklmnop" not in caplog.text
 
 
 # The token budget.

@@ -38,24 +38,6 @@ def run_of(steps: int) -> list[Message]:
     return [user("go"), *(message for n in range(steps) for message in step(n))]
 
 
-def test_order_is_system_instruction_conversation_lessons() -> None:
-    state = RunState(
-        messages=[user("go")],
-        pending_instruction="do less",
-        lessons_learned=[Failure(FailureKind.tool_error, 'a "b" <c>', ("x", "y"))],
-    )
-    rendered = render_for_llm(state, instructions="I", tools_block="T", capabilities_preamble="C")
-    assert [message["role"] for message in rendered] == ["system", "user", "user", "user"]
-    assert rendered[0]["content"] == "I\n\nC\n\nT"
-    assert rendered[1]["content"] == "do less"
-    assert rendered[2]["content"] == "go"
-    assert rendered[3]["content"] == (
-        "<context_addendum>\n<lessons_learned>\n"
-        '  <failure kind="tool_error" explanation=\'a "b" &lt;c&gt;\' blockers="x; y" />\n'
-        "</lessons_learned>\n</context_addendum>"
-    )
-
-
 texts = st.text(max_size=30)
 messages = st.lists(
     st.one_of(
@@ -127,12 +109,12 @@ def test_compacted_messages_stay_compacted() -> None:
 def test_pinned_constraints_come_last() -> None:
     state = RunState(
         messages=run_of(1),
-        lessons_learned=[Failure(FailureKind.tool_error, "boom")],
+        lessons_learned=[Failure(FailureKind.tool_error, 'a "b" <c>', ("x", "y"))],
         pinned_constraints=["No <b>bold</b> claims.", "One\nline."],
     )
     assert render_for_llm(state)[-1]["content"] == (
         "<context_addendum>\n<lessons_learned>\n"
-        '  <failure kind="tool_error" explanation="boom" />\n'
+        '  <failure kind="tool_error" explanation=\'a "b" &lt;c&gt;\' blockers="x; y" />\n'
         "</lessons_learned>\n<pinned_constraints>\n"
         "- No &lt;b&gt;bold&lt;/b&gt; claims.\n- One line.\n"
         "</pinned_constraints>\n</context_addendum>"

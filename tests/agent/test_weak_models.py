@@ -9,8 +9,6 @@ from typing import Any
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, ToolEvent
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, raw_call, say
 from tests.llm.dialects import WARNINGS
@@ -51,19 +49,13 @@ async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
     return [event async for event in events]
 
 
-async def test_text_only_model_completes_quickstart(tmp_path: Path) -> None:
+async def test_text_only_model_completes_quickstart(scripted: Any, tmp_path: Path) -> None:
     """No answer of it is a call; it loads, draws and publishes all the same."""
     shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
     answers = [say(LOAD), say("Here are the totals by source."), say(DRAW), say(PUBLISH)]
     end = say('```python\nreturn_done("The chart is published.")\n```')
     model = ScriptedModel([*answers, end], "weak")
-    session = NotebookSession(
-        executor=CodeExecutor(cwd=str(tmp_path)),
-        notebook="01_quickstart.ipynb",
-        folder=tmp_path,
-        model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "s", "PARSIMONY_WORKSPACE": str(tmp_path)},
-    )
+    session = scripted(model=model)
     cells = json.loads((NOTEBOOKS / "01_quickstart.ipynb").read_text("utf-8"))["cells"]
     sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
     summaries: list[str] = []
@@ -79,7 +71,6 @@ async def test_text_only_model_completes_quickstart(tmp_path: Path) -> None:
     assert summaries[-1] == "The chart is published."
     assert [each.title for each in session.artifacts()] == ["Iowa electricity by source"]
     assert {"iowa_electricity", "totals", "chart"} <= session.executor.variables().keys()
-    session.close()
 
 
 async def test_call_ids_may_change_form() -> None:

@@ -11,15 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.store import LogEntry
-from parsimony_kernel.artifacts.verify import Verification
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
@@ -53,14 +50,8 @@ class FakePast:
     def __init__(self, session: "FakeSession") -> None:
         self._session = session
 
-    def ordinals(self) -> dict[str, int]:
-        return {turn.run_id: turn.ordinal for turn in self._session.turns()}
-
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
-
-    def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        return self._newest(ordinal), PutBack(("prices",), ("old",))
 
     def _newest(self, ordinal: int | None) -> int:
         if not self._session.by_turn:
@@ -89,9 +80,6 @@ class FakeTools(dict[str, Tool]):
         if name not in self:
             raise SessionError(f"{name!r} is no tool of yours.")
         del self[name]
-
-    def playbook(self, file: str) -> Playbook:
-        return Playbook(constraints=(f"Read {file}.",))
 
 
 if TYPE_CHECKING:
@@ -123,7 +111,6 @@ class FakeSession(_Session):
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[ev.AgentEvent]] = {}
         self.published: tuple[LogEntry, ...] = ()
-        self.refreshed: list[tuple[str, bool]] = []
         self.past: Any = FakePast(self)
         self.tools: Any = FakeTools(self)
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
@@ -270,27 +257,11 @@ class FakeSession(_Session):
     def events(self, turn_id: str) -> tuple[ev.AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
 
-    async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
-        self.refreshed.append((name, accept))
-        entry = LogEntry(kind="dataset", logical_id="d1", content_sha="ab12cd", title=name)
-        return Refreshed(entry, changed=accept)
-
-    def verify(self) -> tuple[tuple[int, str] | None, Verification]:
-        return None, Verification(snapshots=2, lines=1, known=1)
-
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
     ) -> ModelRequest:
         self.previews.append((request, options or NO_OPTIONS))
         return ModelRequest([{"role": "user", "content": request}])
-
-    def forget(self, turn_id: str) -> None:
-        del self.by_turn[turn_id]
-
-    def reset(self) -> int:
-        forgotten = len(self.by_turn)
-        self.by_turn.clear()
-        return forgotten
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         if self.trouble is not None:

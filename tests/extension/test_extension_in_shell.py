@@ -1,17 +1,13 @@
 """The extension in an IPython shell, without a kernel."""
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 from fake_session import FakeSession, asks
-from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.commands import chosen_model
@@ -27,11 +23,8 @@ DONE = RunCompleted(summary="Finished as asked.")
 
 
 @pytest.fixture
-def shell() -> Iterator[Any]:
-    shell = InteractiveShell()
-    yield shell
-    uninstall(shell)
-    shell.history_manager.end_session()
+def shell(bare_shell: Any) -> Any:
+    return bare_shell
 
 
 @pytest.fixture
@@ -93,22 +86,6 @@ def test_other_agent_magic_keeps_its_name(shell: Any, capsys: pytest.CaptureFixt
     uninstall(shell)
     assert shell.find_cell_magic("agent") is other
     assert shell.find_cell_magic("parsimony") is None
-
-
-def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
-    code = (
-        "import sys\n"
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell()\n"
-        "shell.run_line_magic('load_ext', 'parsimony_agent')\n"
-        "heavy = {'pydantic', 'pandas', 'ipywidgets', 'litellm', 'altair', 'sqlite3'}\n"
-        "print(sorted(heavy & (set(sys.modules) - {'sqlite3'})))\n"
-    )
-    environ = {"PATH": "", "IPYTHONDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == "[]"
 
 
 def test_request_is_literal_and_record_is_printed(

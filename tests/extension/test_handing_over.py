@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import extension
 from parsimony_agent.commands import described
@@ -17,18 +15,11 @@ ASK = "load data/seattle-weather.csv and show the mean temp_max by month"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def shell(installed_shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     shutil.copytree(DATA, tmp_path / "data")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PARSIMONY_MODEL", "offline")
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
-    InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    made.user_ns["__name__"] = "__main__"
-    extension.install(made)
-    yield made
-    extension.uninstall(made)
-    InteractiveShell.clear_instance()
+    installed_shell.user_ns["__name__"] = "__main__"
+    return installed_shell
 
 
 def ran(shell: Any, source: str) -> bool:

@@ -1,14 +1,14 @@
 """The past of a notebook's variables, asked for by magics in a shell with real turns."""
 
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
-from parsimony_agent.extension import install, uninstall
+from parsimony_agent.extension import install
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
@@ -26,14 +26,11 @@ def turn(code: str) -> list[Any]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def shell(bare_shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,3\n")
     (tmp_path / "analysis.ipynb").write_text("{}")
-    shell = InteractiveShell()
-    yield shell
-    uninstall(shell)
-    shell.history_manager.end_session()
+    return bare_shell
 
 
 @pytest.fixture
@@ -123,9 +120,7 @@ def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]
     assert "newest with changes to undo: set all to nothing" in said("%agent undo")
 
 
-def test_undo_is_not_attributed_to_its_cell(
-    notebook: Callable[..., Said],
-) -> None:
+def test_undo_is_not_attributed_to_its_cell(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(SPOIL))
     said(LOAD)
     said("%%agent\nset all to nothing")

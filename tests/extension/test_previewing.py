@@ -1,12 +1,9 @@
 """What ``%agent context`` and ``--dry-run`` show is what is sent."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import extension
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -15,16 +12,8 @@ REQUEST = "look at what there is: {x} 100 % ünïcode"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
-    monkeypatch.delenv("PARSIMONY_MODEL", raising=False)
-    InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    extension.install(made)
-    yield made
-    extension.uninstall(made)
-    InteractiveShell.clear_instance()
+def shell(installed_shell: Any) -> Any:
+    return installed_shell
 
 
 def scripted(shell: Any) -> ScriptedModel:

@@ -370,9 +370,7 @@ async def test_stop_button_exists_only_during_long_run() -> None:
     assert "BUTTON" not in area.text
 
 
-async def test_run_continues_without_stop_button(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_run_continues_without_stop_button(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
 
@@ -417,9 +415,7 @@ async def test_outputs_below_question_look_empty_until_answered() -> None:
     assert "x = 1" not in "\n".join(each.text for each in area.displays[:shown])
 
 
-async def test_drawing_error_does_not_end_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_drawing_error_does_not_end_run(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     class Broken(OutputArea):

@@ -1,11 +1,9 @@
 """Who may set what: flags, ``%config``, the environment, files, defaults, in this order."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from traitlets import TraitError
 from traitlets.config import Config
 
@@ -27,14 +25,8 @@ def config(**values: Any) -> Config:
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.delenv("PARSIMONY_MODEL", raising=False)
-    InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    extension.install(made)
-    yield made
-    extension.uninstall(made)
-    InteractiveShell.clear_instance()
+def shell(installed_shell: Any) -> Any:
+    return installed_shell
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

@@ -364,9 +364,7 @@ async def test_click_during_turn_can_be_repeated() -> None:
     assert "Finished as asked." in area.text
 
 
-async def test_error_behind_click_is_shown_at_turn(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_error_behind_click_is_shown_at_turn(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     notebook = Notebook([ASKS])
     area = await asked(notebook)
@@ -607,9 +605,7 @@ async def test_running_cell_has_button_where_clicks_arrive(hears: bool) -> None:
     assert "Finished as asked." in area.text
 
 
-async def test_terminal_question_names_how_to_answer(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_terminal_question_names_how_to_answer(capsys: pytest.CaptureFixture[str]) -> None:
     session = FakeSession([ASKS], [DONE])
     # Its name is that of the publisher which prints.
     publisher = type("DisplayPublisher", (), {})()

@@ -2,16 +2,14 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_session import FakeSession
-from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import user_cells
-from parsimony_agent.extension import install, uninstall
+from parsimony_agent.extension import install
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
 
@@ -24,12 +22,9 @@ def session() -> FakeSession:
 
 
 @pytest.fixture
-def shell(session: FakeSession) -> Iterator[Any]:
-    shell = InteractiveShell()
-    install(shell, session_factory=lambda _: session)
-    yield shell
-    uninstall(shell)
-    shell.history_manager.end_session()
+def shell(bare_shell: Any, session: FakeSession) -> Any:
+    install(bare_shell, session_factory=lambda _: session)
+    return bare_shell
 
 
 @pytest.fixture

@@ -327,9 +327,7 @@ async def test_approved_write_runs_exactly_as_approved() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-async def test_changed_arguments_are_asked_about_again(
-    change: dict[str, Any],
-) -> None:
+async def test_changed_arguments_are_asked_about_again(change: dict[str, Any]) -> None:
     bank = Bank()
     leave = leave_of(await bank.gate.step("refund", FULL))
     changed = await bank.gate.step("refund", {**FULL, **change}, approved=leave)

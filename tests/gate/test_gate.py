@@ -44,11 +44,6 @@ def gate() -> Gate:
     return Gate(TOOLS, timeout_s=5)
 
 
-async def test_type_error_reports_actual_type(gate: Gate) -> None:
-    outcome = await gate.step("query_db", {"id": ["A"]})
-    assert outcome.envelope["details"]["got"] == "['A']"
-
-
 class Address(BaseModel):
     """Where a parcel goes."""
 
@@ -66,32 +61,6 @@ async def test_nested_field_is_named_by_path() -> None:
     envelope = (await gate.step("send_parcel", inputs)).envelope
     assert envelope["details"]["field"] == "address.zip_code"
     assert "'address'" not in envelope["reason"]
-
-
-async def test_non_object_arguments_are_refused(gate: Gate) -> None:
-    outcome = await gate.step("query_db", {"_raw_args": '{"id": '})
-    assert outcome.envelope["error"] == "validation_failed"
-    assert ran == []
-
-
-async def test_refused_termination_tool_keeps_run_open(gate: Gate) -> None:
-    refused = await gate.step("return_done", {"summary": " "})
-    assert "non-empty summary" in refused.envelope["error_message"]
-    assert (await gate.step("query_db", {"id": "A1"})).ok
-
-
-async def test_error_message_is_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
-
-    @tool
-    async def leak() -> None:
-        """Leak."""
-        raise RuntimeError("denied for hush-hush-1234567890")
-
-    outcome = await Gate(Tools([leak]), timeout_s=5).step("leak", {})
-    assert "hush-hush" not in to_text(outcome.envelope)
-    assert outcome.failure is not None
-    assert "hush-hush" not in outcome.failure.explanation
 
 
 async def test_raising_check_blocks_and_says_so(gate: Gate) -> None:

@@ -237,9 +237,7 @@ names = st.sampled_from(["query", "text", "id", "code", "n"])
 
 
 @given(st.lists(st.tuples(st.dictionaries(names, values, max_size=3), st.text(max_size=9))))
-def test_any_arguments_equal_themselves(
-    made: list[tuple[dict[str, Any], str]],
-) -> None:
+def test_any_arguments_equal_themselves(made: list[tuple[dict[str, Any], str]]) -> None:
     repetition = Repetition()
     for args, observation in made:
         repetition.before("tool", args)

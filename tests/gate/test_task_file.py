@@ -184,6 +184,11 @@ def test_single_rule_and_identifier_suffice() -> None:
         ("policy: escalate", "line 1: policy: Input should be a valid dictionary"),
         ("", "task.yaml: the file: Input should be a valid dictionary"),
         ("contract: [", "line 1: this is no YAML"),
+        ("forbid_tools: [refnd]", "line 1: there is no tool 'refnd'; did you mean 'refund'?"),
+        ("max_words: many", "line 1: max_words: Input should be a valid integer"),
+        ("max_tool_calls: -1", "line 1: max_tool_calls: Input should be greater than or equal to"),
+        ("forbid_text: []", "line 1: nothing stands in here; write it"),
+        ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )
 def test_error_names_line_and_remedy(text: str, said: str) -> None:

@@ -106,9 +106,7 @@ history = st.lists(
 
 
 @given(history)
-def test_at_most_one_probe_is_out(
-    happens: list[str],
-) -> None:
+def test_at_most_one_probe_is_out(happens: list[str]) -> None:
     terms = CircuitBreaker(failure_threshold=1, reset_timeout=10, probe_lease_s=30)
     journal = SqliteJournal(MEMORY)
     now = LONG_AGO
@@ -212,9 +210,7 @@ def test_one_of_eight_processes_probes_by_redis(redis_socket: Path, race: Race) 
 # -- the file
 
 
-def test_state_outlives_process_and_chain_stays_intact(
-    tmp_path: Path,
-) -> None:
+def test_state_outlives_process_and_chain_stays_intact(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     first = SqliteJournal(path)
     fail(JournalBreakers(first, ManualClock()))

@@ -101,9 +101,7 @@ def telling(value: Any) -> Callable[[], Awaitable[Any]]:
 @pytest.mark.parametrize(
     "price", ["0.1", float("nan"), float("inf"), -5.0, None, True, [1], RuntimeError("broke")]
 )
-async def test_invalid_price_fails_closed_under_cost_limit(
-    price: Any,
-) -> None:
+async def test_invalid_price_fails_closed_under_cost_limit(price: Any) -> None:
     model = OddlyPriced(telling(price))
     closed = await verdict(model, max_cost_usd=1.0)
     assert isinstance(closed, Failure)

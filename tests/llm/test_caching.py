@@ -93,9 +93,7 @@ async def test_unsupported_effort_is_dropped(effort: str) -> None:
     assert server.requests[0].body["reasoning_effort"] == effort
 
 
-async def test_client_skips_redaction_of_our_requests_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_client_skips_redaction_of_our_requests_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from openai import AsyncOpenAI
     from openai._utils import _transform
 

@@ -98,11 +98,6 @@ def test_non_object_arguments_stay_as_written(written: str) -> None:
     assert step_of(read).message.tool_calls[0].function.arguments == written
 
 
-def test_code_is_stored_line_by_line() -> None:
-    lines = [line.strip() for line in to_text(recording(turn())).splitlines()]
-    assert set(CODE.splitlines()) <= set(lines)
-
-
 @pytest.mark.parametrize(
     "code", ["if x:\n\ty = 1", "x = 1   \n    \ny = 2", "  indented\nx", "\n\nx = '😀 grün'\n\n"]
 )
@@ -133,22 +128,6 @@ def test_identical_rerecording_changes_nothing() -> None:
     words = "add up the sales"
     asked = turn().steps[0].asked
     assert to_text(recording(turn())) == to_text(recording(turn_of(ids, asked=asked, words=words)))
-
-
-def test_rerecorded_turn_replaces_its_recording(tmp_path: Path) -> None:
-    tape = Tape(tmp_path / "cassettes" / "a.yaml", "a.ipynb")
-    for each in (turn("first"), turn("second"), turn("first", "x = 1")):
-        tape.put(each)
-    assert [each.request for each in tape.read().turns] == ["first", "second"]
-    assert tape.read().turn(("first", 1)) == turn("first", "x = 1")
-
-
-def test_equal_requests_in_two_cells_are_two_turns(tmp_path: Path) -> None:
-    tape = Tape(tmp_path / "a.yaml", "a.ipynb")
-    tape.put(turn(code="x = 1"))
-    tape.put(turn(code="x = 2", occurrence=2))
-    assert tape.read().turn(("add up the sales", 1)) == turn(code="x = 1")
-    assert tape.read().turn(("add up the sales", 2)) == turn(code="x = 2", occurrence=2)
 
 
 def test_concurrent_kernels_lose_no_recording(tmp_path: Path) -> None:
@@ -196,14 +175,6 @@ def test_unusable_file_names_reason_and_remedy(spoilt: str, told: str, tmp_path:
         Tape(path, "a.ipynb").read()
     assert "a.yaml" in str(raised.value)
     assert "record the notebook again" in str(raised.value)
-
-
-def test_broken_file_is_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("<<<<<<< HEAD\n")
-    with pytest.raises(CassetteError):
-        Tape(path, "a.ipynb").put(turn())
-    assert path.read_text() == "<<<<<<< HEAD\n"
 
 
 def test_file_cannot_create_python_objects(tmp_path: Path) -> None:

@@ -128,14 +128,6 @@ async def test_cancel_from_another_thread_is_heard() -> None:
     assert fake.closed
 
 
-async def test_cancelled_run_sends_nothing() -> None:
-    model, cancellation = ScriptedModel([say("unheard")]), CancellationRequest()
-    cancellation.set()
-    with pytest.raises(Cancelled):
-        await all_of(model, cancellation=cancellation)
-    assert model.requests == []
-
-
 async def test_nothing_is_emitted_after_cancel() -> None:
     async def chatters(fake: Fake) -> AsyncIterator[Any]:
         for _ in range(100):
@@ -478,23 +470,6 @@ async def test_error_on_close_does_not_spoil_answer() -> None:
     said, last = await all_of(Fake(ends_badly))
     assert said == Delta("done")  # words that came in one piece are read like any other
     assert isinstance(last, Completion)
-
-
-async def test_models_key_is_in_no_failure() -> None:
-    class Keyed(Fake):
-        secrets = ("geheimnis",)
-
-    async def tells(fake: Fake) -> AsyncIterator[Any]:
-        raise ValueError("geheimnis is wrong")
-        yield
-
-    (last,) = await all_of(Keyed(tells))
-    assert "geheimnis" not in repr(last)
-
-
-async def test_exhausted_script_is_an_assertion_error() -> None:
-    with pytest.raises(AssertionError, match="has 0 steps and this is request 1"):
-        await all_of(ScriptedModel([]))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from parsimony_kernel.core.error_table import ROWS
 from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
-from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import litellm_model
 from parsimony_kernel.llm.faults import translate
@@ -249,10 +248,3 @@ def test_long_message_is_capped_and_unwrapped() -> None:
     failure = translate(shaped("BadRequestError", text, status_code=400), environ={})
     assert len(failure.explanation) < 500
     assert "The provider refused the request (status 400): so so" in failure.explanation
-
-
-def test_configured_key_is_removed() -> None:
-    exc = shaped("E", "the value geheimnis was not expected", status_code=400)
-    failure = translate(exc, secrets=["geheimnis"], environ={})
-    assert "geheimnis" not in repr(failure)
-    assert REDACTED in failure.explanation

@@ -91,9 +91,7 @@ def test_name_without_provider_shows_correct_form(name: str) -> None:
     assert "provider/model" in failure.explanation
 
 
-async def test_request_without_key_fails_before_import(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_request_without_key_fails_before_import(monkeypatch: pytest.MonkeyPatch) -> None:
     async def load() -> Any:
         raise AssertionError("litellm was imported")
 

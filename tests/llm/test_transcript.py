@@ -104,9 +104,7 @@ def test_repair_is_idempotent(transcript: list[dict[str, Any]]) -> None:
 
 
 @given(transcripts)
-def test_input_is_unchanged_and_unshared(
-    transcript: list[dict[str, Any]],
-) -> None:
+def test_input_is_unchanged_and_unshared(transcript: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(transcript)
     repaired = repair(transcript)
     for message in repaired:

@@ -22,13 +22,12 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.kernel_process import live_kernel
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
 
@@ -75,32 +74,21 @@ def answers(events: Sequence[AgentEvent]) -> list[str]:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, scripted: Start) -> Start:
     """Open a session with a model that does what the steps say."""
-    opened: list[NotebookSession] = []
 
     def begin(
         steps: Sequence[Step] = (),
         servers: Mapping[str, Any] = SERVERS,
         add: Sequence[str] = (),
-        environ: Mapping[str, str] | None = None,
     ) -> NotebookSession:
         (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=ScriptedModel(steps),
-            environ=environ or {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
-        )
-        opened.append(session)
+        session = scripted(*steps)
         for name in add:
             add_server(session, name)
         return session
 
-    yield begin
-    for session in opened:
-        session.close()
+    return begin
 
 
 # -- settings, and the person's yes

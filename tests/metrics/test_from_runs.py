@@ -72,10 +72,3 @@ async def test_fallback_model_and_open_breaker_are_counted() -> None:
     assert [sorted(one.open_breakers) for one in each][-1] == ["first"]
     assert [list(one.tokens) for one in each] == [["second"]] * 3
     assert [alert.name for alert in fired(of_runs(runs))] == ["fallback rate", "breaker open"]
-
-
-async def test_endless_call_is_a_loop_ending_with_person() -> None:
-    execution = only(await events_of(agent(ScriptedModel([call("look", at="x")] * 12))))
-    assert execution.loops >= 1
-    assert execution.outcome == "asked"
-    assert execution.interventions["ask_user"] == 1

@@ -122,11 +122,7 @@ def config_of(provider: LoopbackProvider, model: str = MODEL) -> dict[str, Any]:
     return {"model": model, "api_key": KEY, "api_base": provider.url}
 
 
-def agent_at(
-    *configs: Mapping[str, Any],
-    tools: Sequence[Tool] = (),
-    **limits: Any,
-) -> Agent:
+def agent_at(*configs: Mapping[str, Any], tools: Sequence[Tool] = (), **limits: Any) -> Agent:
     """An agent with the shipped policy, whose models are ``configs`` in the order of fallback."""
     config: Any = configs[0] if len(configs) == 1 else list(configs)
     return Agent(

@@ -1,12 +1,11 @@
 """What a person gets wrong gets one clear sentence, and leaves the notebook as it was."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.core.events import Handoff, RunCompleted, is_terminal
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 
 CONTENTS = {
@@ -20,18 +19,10 @@ CONTENTS = {
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[NotebookSession]:
+def session(tmp_path: Path, scripted: Callable[..., NotebookSession]) -> NotebookSession:
     for name, content in CONTENTS.items():
         (tmp_path / name).write_bytes(content)
-    opened = NotebookSession(
-        executor=CodeExecutor(cwd=str(tmp_path)),
-        notebook="a.ipynb",
-        folder=tmp_path,
-        model="offline",
-        environ={"PARSIMONY_SUSPENSION_SECRET": "s"},
-    )
-    yield opened
-    opened.close()
+    return scripted(model="offline")
 
 
 async def last_of(session: NotebookSession, request: str) -> object:
@@ -81,9 +72,7 @@ async def test_empty_table_invents_no_number(session: NotebookSession) -> None:
     assert not isinstance(last, RunCompleted) or "no rows" in last.summary.lower()
 
 
-async def test_unknown_request_names_examples_and_model_setup(
-    session: NotebookSession,
-) -> None:
+async def test_unknown_request_names_examples_and_model_setup(session: NotebookSession) -> None:
     last = await last_of(session, "what is the meaning of life?")
     assert isinstance(last, Handoff)
     steps = " ".join(last.suggested_next_steps)
@@ -91,9 +80,7 @@ async def test_unknown_request_names_examples_and_model_setup(
     assert "%agent model" in steps
 
 
-async def test_failing_turn_keeps_user_variables(
-    session: NotebookSession,
-) -> None:
+async def test_failing_turn_keeps_user_variables(session: NotebookSession) -> None:
     await session.executor.execute("mine = [1, 2]")
     before = session.executor.variables()["mine"]
     await last_of(session, "load nowhere.csv")

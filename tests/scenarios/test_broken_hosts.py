@@ -1,5 +1,6 @@
 """Whatever a host, a policy or a model hands in, a run ends with one event that says why."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -65,10 +66,20 @@ def breaks(*_: Any, **__: Any) -> Any:
     raise RuntimeError("broken")
 
 
+def leaves(*_: Any, **__: Any) -> Any:
+    raise SystemExit(1)
+
+
+def cancels(*_: Any, **__: Any) -> Any:
+    raise asyncio.CancelledError
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
         ("decide", breaks),
+        ("decide", leaves),
+        ("decide", cancels),
         ("decide", lambda *_: "no action"),
         ("decide", lambda *_: None),
         ("retry_budget", breaks),
@@ -96,9 +107,7 @@ async def test_wait_never_exceeds_remaining_time(wait: float) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"max_iterations": 1}, {"max_tokens": 4_000}])
-async def test_policy_retrying_a_limit_meets_it_once_more(
-    limits: dict[str, Any],
-) -> None:
+async def test_policy_retrying_a_limit_meets_it_once_more(limits: dict[str, Any]) -> None:
     who = agent(call("look", at="x" * 14_000), **limits)
     setattr(who.policy, "decide", lambda *_: Action.retry)  # noqa: B010
     events = await gather(who)

@@ -106,22 +106,14 @@ class Place:
 
     folder: Path
     executor: CodeExecutor
-    sessions: list[NotebookSession] = field(default_factory=list)
+    scripted: Callable[..., NotebookSession]
     models: list[Keeping] = field(default_factory=list)
     events: list[AgentEvent] = field(default_factory=list)
 
     def open(self, *steps: Step) -> NotebookSession:
         model = Keeping(steps)
-        session = NotebookSession(
-            executor=self.executor,
-            notebook="analysis.ipynb",
-            folder=self.folder,
-            model=model,
-            environ=ENVIRON,
-        )
         self.models.append(model)
-        self.sessions.append(session)
-        return session
+        return self.scripted(model=model, executor=self.executor, environ=ENVIRON)
 
     async def follow(self, stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
         events = await told(stream)
@@ -140,17 +132,14 @@ class Place:
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
+async def place(tmp_path: Path, scripted: Callable[..., NotebookSession]) -> Place:
     executor = CodeExecutor(cwd=str(tmp_path))
     assert (await executor.execute(MINE)).error is None
     (tmp_path / f"export_password={IN_FILE_NAME}.csv").write_text("x\n1\n")
     (tmp_path / "task.yaml").write_text(
         f"constraints:\n  - Never print password={IN_PROCEDURE}\n", "utf-8"
     )
-    found = Place(tmp_path, executor)
-    yield found
-    for session in found.sessions:
-        session.close()
+    return Place(tmp_path, executor, scripted)
 
 
 @pytest.fixture
@@ -223,21 +212,6 @@ async def test_secret_never_leaves_a_turn(
     assert REDACTED in place.written.decode("utf-8", "replace")
     assert (place.folder / "cassettes").is_dir()
     assert session.journal.verify() is None
-
-
-async def test_rendered_prompt_prefix_is_stable(
-    place: Place,
-) -> None:
-    session = place.open(
-        call("run_code", code=f"password = '{IN_CODE}'"),
-        call("run_code", code="n = 1"),
-        call("return_done", summary="done"),
-    )
-    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
-    first, second, third = [list(request.messages) for request in place.requests]
-    assert len(first) < len(second) < len(third)
-    assert second[: len(first) - 1] == first[:-1]
-    assert third[: len(second) - 1] == second[:-1]
 
 
 async def test_executed_code_equals_written_code(place: Place) -> None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
@@ -49,7 +47,6 @@ from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tool, ToolResult, tool
 
 from .agents import ended_by
-from .test_any_sequence import ALPHABET, END, ENDS, GOOD
 
 TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
@@ -566,84 +563,4 @@ def test_every_row_is_tested() -> None:
 # -- whatever comes
 
 
-@tool(effect="none")
-async def erase(what: str) -> None:
-    """Erase."""
-
-
-MORE: dict[str, Callable[[int], Step]] = {
-    "plan": lambda n: call("plan", parts=["enter them", "look"], done=["look"][: n % 2]),
-    "wait": lambda n: call("wait", at=f"x{n}"),
-    "fetch": lambda n: call("fetch", at=f"x{n}"),
-    "fetch the same": lambda n: call("fetch", at="x"),
-    "erase": lambda n: call("erase", what=f"x{n}"),
-    "pay": lambda n: call("pay", to=f"x{n}"),
-    "connect": lambda n: call("connect", source=f"x{n}"),
-    "code": lambda n: call("run_code", code=f"{n} + 1"),
-    "code that raises": lambda n: call("run_code", code=f"{n} / 0"),
-    "code that does not parse": lambda n: call("run_code", code=f"for {n}"),
-    "no such column": lambda n: call("run_code", code=f"cars['unit_prise'] + {n}"),
-    "which column": lambda n: call("run_code", code=f"cars['price'] + {n}"),
-    "claim": lambda n: call("return_done", summary=f"It is {88_000 + n}."),
-    "a look that costs": lambda n: replace(call("look", at=f"x{n}"), usage=Usage(12_000, 1)),
-}
-EVERYTHING = {**ALPHABET, **MORE}
-ENDING = ENDS | {"pay", "connect", "which column"}
 # A good call makes up for a fault before it, so that a run of any length needs many of them.
-WORKING = {*GOOD, "plan", "code", "a look that costs"}
-SEQUENCES = st.lists(
-    st.sampled_from(sorted(WORKING)) | st.sampled_from(sorted(set(EVERYTHING) - ENDING)),
-    max_size=10,
-).flatmap(lambda names: st.sampled_from(sorted(EVERYTHING)).map(lambda last: [*names, last]))
-
-
-@tool
-async def add(n: int) -> dict[str, int]:
-    """Enter a number."""
-    return {"entered": n}
-
-
-def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
-    """A run of these steps under every check that there is."""
-    clock, policy = ManualClock(), Watching()
-    steps = [EVERYTHING[name](n) for n, name in enumerate(names)]
-    checks = Meeting("", [], stages=[Approving(Approval.guarded, lambda code: ()).stage])
-    agent = Agent(
-        ScriptedModel([*steps, *END]),
-        tools=[add, look, shatter, wait, fetch, erase, connect, plan, paying(lose)],
-        policy=policy,
-        guardrails=AgentGuardrails(max_tokens=40_000),
-        code_executor=executor,
-        suspension_secret="s",
-        clock=clock,
-        hooks=Hooks(Breakers(clock), checks),
-        rules=Rules(forbid_tools=("erase",)),
-    )
-
-    async def run() -> list[AgentEvent]:
-        await executor.execute(TWO_PRICES)
-        state = agent.start("Enter some numbers, by price.")
-        return [event async for event in run_loop(agent, state)]
-
-    return Ran(asyncio.run(run()), policy.asked, ())
-
-
-@settings(max_examples=settings().max_examples // 4)
-@given(SEQUENCES)
-@example(["add the same"] * 12)
-@example(["empty question", "look"] * 6)
-@example(["fetch", "add"] * 5 + ["fetch"])
-@example(["plan", "done", "claim", "done"])
-@example(["erase", "look", "erase"])
-@example(["erase", "look", "which column"])
-@example(["erase", "look", "connect"])
-@example(["no such column", "code", "which column"])
-@example(["wait", "wait", "code that raises"])
-@example(["add", "pay"])
-@example(["add", "refusal"])
-@example(["look"] * 60)
-@example(["a look that costs"] * 6)
-def test_any_failure_sequence_maps_to_table_rows(names: list[str]) -> None:
-    ran = played(names, CodeExecutor())
-    for failure in (*ran.shown, *ran.given):
-        assert cause_of(failure) is not None, (failure.kind, failure.type, failure.refusal)

@@ -9,7 +9,6 @@ import pytest
 
 from parsimony_kernel.agent.failure import (
     DefaultPolicy,
-    FailureKind,
 )
 from parsimony_kernel.agent.loop import resume_run, run_loop
 from parsimony_kernel.agent.termination_tools import termination_tools
@@ -24,7 +23,7 @@ from parsimony_kernel.core.events import (
     is_terminal,
     parse_event,
 )
-from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
 from parsimony_kernel.toolbox.plan import plan
@@ -105,18 +104,6 @@ async def test_run_emits_events_in_order() -> None:
     assert events[-1] == RunCompleted(summary="seen x")
 
 
-async def test_correction_is_sent_once_and_last() -> None:
-    model = ScriptedModel([say("hm"), call("look", at="x"), call("return_done", summary="ok")])
-    async for _ in run_loop(agent(model, look), request()):
-        pass
-    second, third = model.requests[1].messages, model.requests[2].messages
-    assert "return_unable" in second[-1]["content"]
-    assert "no_progress" in second[-1]["content"]
-    assert "return_unable" not in str(third)
-    # Nothing that was sent before has moved: a provider need not read it again.
-    assert second[:2] == third[:2] == model.requests[0].messages[:2]
-
-
 PLAN = plan
 
 
@@ -150,20 +137,6 @@ async def test_stalls_between_successes_do_not_add_up() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_first_refusal_is_answered_and_second_enters_funnel() -> None:
-    events = await play(
-        [
-            call("lok"),
-            call("look", wrong=1),
-            call("look", at="x"),
-            call("return_done", summary="ok"),
-        ],
-        look,
-    )
-    assert errors(events) == [("tool_error", "retry", 2)]
-    assert isinstance(events[-1], RunCompleted)
-
-
 async def test_calls_after_a_failed_call_are_skipped() -> None:
     seen: list[str] = []
 
@@ -194,17 +167,6 @@ async def test_loop_record_answers_every_call() -> None:
     assert asked == answered
 
 
-async def test_iteration_limit_question_extends_run() -> None:
-    model = ScriptedModel([call("look", at="1"), call("return_done", summary="ok")])
-    who = agent(model, look, max_iterations=1)
-    events = [event async for event in run_loop(who, request())]
-    asked = events[-1]
-    assert isinstance(asked, UserInputRequested)
-    assert asked.originating_failure_kind is FailureKind.iteration_limit
-    resumed = [e async for e in resume_run(who, asked.suspension_record, "Go on")]
-    assert isinstance(resumed[-1], RunCompleted)
-
-
 async def test_declined_limit_ends_with_summary() -> None:
     model = ScriptedModel([call("look", at="1")])
     who = agent(model, look, max_iterations=1)
@@ -212,22 +174,6 @@ async def test_declined_limit_ends_with_summary() -> None:
     assert isinstance(asked, UserInputRequested)
     resumed = [e async for e in resume_run(who, asked.suspension_record, "Stop here")]
     assert kinds(resumed) == ["state_snapshot", "partial_run_summary"]
-
-
-async def test_question_resumes_in_another_process() -> None:
-    first = ScriptedModel(
-        [calls(call("ask_user", question="Which?", choices=["a", "b"]), call("look", at="late"))]
-    )
-    asked = [event async for event in run_loop(agent(first, look), request())][-1]
-    assert isinstance(asked, UserInputRequested)
-    carried = SuspensionRecord.model_validate_json(asked.suspension_record.model_dump_json())
-
-    second = ScriptedModel([call("return_done", summary="took a")])
-    resumed = [e async for e in resume_run(agent(second, look), carried, "a")]
-    assert resumed[-1] == RunCompleted(summary="took a")
-    sent = second.requests[0].messages
-    assert sent[-1] == {"role": "user", "content": "a"}
-    assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
 
 
 async def test_stop_during_tool_answers_call_and_ends_run() -> None:

@@ -217,9 +217,7 @@ HOPELESS = (
 @pytest.mark.parametrize(
     "case", HOPELESS, ids=[f"{case.row}, {n}" for n, case in enumerate(HOPELESS, start=1)]
 )
-async def test_incorrigible_model_is_handed_off_without_effect(
-    case: Hopeless,
-) -> None:
+async def test_incorrigible_model_is_handed_off_without_effect(case: Hopeless) -> None:
     tally = Tally()
     with LoopbackProvider(case.answers) as provider:
         ran = await run_at(provider, tally)
@@ -245,9 +243,7 @@ def begun(events: Iterable[AgentEvent], name: str) -> int:
 
 @proves("the same call for ever")
 @pytest.mark.parametrize("same", [call("look", at="x"), ADD], ids=["reads", "has an effect"])
-async def test_endless_repeated_call_becomes_a_question(
-    same: Completion,
-) -> None:
+async def test_endless_repeated_call_becomes_a_question(same: Completion) -> None:
     tally = Tally()
     name = same.message.tool_calls[0].function.name
     with LoopbackProvider(itertools.repeat(same)) as provider:
@@ -267,9 +263,7 @@ async def test_endless_repeated_call_becomes_a_question(
     [call("ad", n=HALF), call("add", n="many"), raw_call("add", '{"n": 13')],
     ids=["unknown", "wrong argument", "invalid JSON"],
 )
-async def test_refused_call_repeated_between_good_ones_ends(
-    refused: Completion,
-) -> None:
+async def test_refused_call_repeated_between_good_ones_ends(refused: Completion) -> None:
     tally = Tally()
     name = refused.message.tool_calls[0].function.name
     good = (call("look", at=str(n)) for n in itertools.count())
@@ -321,19 +315,6 @@ async def test_unseen_number_is_marked_not_refused() -> None:
     (ended,) = [e for e in ran.events if isinstance(e, ToolEvent) and e.completed]
     assert (ended.result or {})["not_found"] == ["88412"]
     assert ended.failure is None
-
-
-@proves("claims success without having done it")
-async def test_model_acts_after_refused_claim() -> None:
-    tally = Tally()
-    with LoopbackProvider([CLAIM, ADD, DONE]) as provider:
-        ran = await run_at(provider, tally, "Enter one number into the ledger.")
-    provider.assert_exhausted()
-    assert isinstance(ran.last, RunCompleted)
-    assert ran.result.ok
-    assert tally.effects == [1]
-    read = [str(m.get("content")) for m in provider.requests[1].body["messages"]]
-    assert any("df_ledger" in text for text in read if "validation_failed" in text)
 
 
 def test_every_row_has_its_scenario() -> None:

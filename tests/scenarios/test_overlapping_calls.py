@@ -12,7 +12,6 @@ import pytest
 from parsimony_kernel.agent.failure import DefaultPolicy
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.run import MAX_CALLS
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.config import AgentGuardrails
@@ -210,10 +209,3 @@ async def test_nothing_starts_behind_a_waiting_approval() -> None:
     assert held is not None
     assert held.name == "b"
     assert [each.name for each in asked.suspension_record.pending_behind] == ["c"]
-
-
-async def test_parallel_calls_are_limited() -> None:
-    desk = Desk("a" * (MAX_CALLS + 10))
-    desk.named("a", at_once, **READS)
-    await desk.run()
-    assert len(desk.begun) == MAX_CALLS

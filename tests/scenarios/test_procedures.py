@@ -1,6 +1,6 @@
 """A turn keeps to what a file says about its task: procedure, contract, rules, policy."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,12 @@ from parsimony_kernel.core.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
 LOOK = call("run_code", code="import pandas as pd\nt = pd.DataFrame({'a': [1]})\nt")
 COUNT = call("run_code", code="len(t)")
@@ -37,35 +35,14 @@ edges:
 states: [unseen, seen, published]
 """
 
-Opening = Callable[[ScriptedModel], NotebookSession]
 Starting = Callable[..., NotebookSession]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opening]:
-    """Opens a session whose model is the given one."""
-    sessions: list[NotebookSession] = []
+def start(scripted: Starting, tmp_path: Path) -> Starting:
+    """Opens sessions beside a file of a procedure."""
     (tmp_path / "review.yaml").write_text(PUBLISH_LAST)
-
-    def build(model: ScriptedModel) -> NotebookSession:
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=model,
-            environ=ENVIRON,
-        )
-        sessions.append(session)
-        return session
-
-    yield build
-    for session in sessions:
-        session.close()
-
-
-@pytest.fixture
-def start(opened: Opening) -> Starting:
-    return lambda *steps: opened(ScriptedModel(steps))
+    return scripted
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
@@ -106,9 +83,12 @@ async def test_suspended_procedure_resumes_in_another_process(start: Starting) -
         ("name: [", "line 1"),
         (PUBLISH_LAST.replace("run_code", "run_cod"), "run_cod"),
         (PUBLISH_LAST.replace("final: [published]", "final: [elsewhere]"), "elsewhere"),
+        ("contract:\n  tools: [run_cod]\n", "line 2: there is no tool 'run_cod'; did you mean"),
+        ("constraints:\n  - a: b\n", "line 2: constraints: a line of text"),
+        ("policy:\n  UNKNOWN: replann\n", "line 2: there is no strategy 'replann'; did you mean"),
     ],
 )
-async def test_impossible_procedure_is_reported_before_running(
+async def test_impossible_task_file_is_reported_before_running(
     start: Starting, tmp_path: Path, text: str | None, said: str
 ) -> None:
     if text is not None:
@@ -132,34 +112,9 @@ def refusals(events: list[AgentEvent]) -> list[tuple[str, str]]:
     ]
 
 
-CONTRACT = "contract: {tools: [run_code]}\n"
-
-
-async def test_contract_violation_is_refused_and_run_continues(
-    opened: Opening, tmp_path: Path
-) -> None:
-    model = ScriptedModel([LOOK, SAVE, COUNT, DONE])
-    session = opened(model)
-    events = await follow(session, tmp_path, CONTRACT)
-    assert refusals(events) == [("return_dataset", "tool not allowed")]
-    assert isinstance(events[-1], RunCompleted)
-    assert session.artifacts() == ()
-    model.assert_exhausted()
-
-
-async def test_second_violation_in_a_row_is_handed_off(opened: Opening, tmp_path: Path) -> None:
-    model = ScriptedModel([LOOK, SAVE, SAVE])
-    session = opened(model)
-    events = await follow(session, tmp_path, CONTRACT)
-    assert refusals(events) == [("return_dataset", "tool not allowed")] * 2
-    assert isinstance(events[-1], Handoff)
-    assert "contract" in events[-1].rationale
-    model.assert_exhausted()
-
-
-async def test_rule_is_enforced_and_reminder_comes_last(opened: Opening, tmp_path: Path) -> None:
+async def test_rule_is_enforced_and_reminder_comes_last(start: Starting, tmp_path: Path) -> None:
     model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
-    session = opened(model)
+    session = start(model=model)
     events = await follow(session, tmp_path, "forbid_imports: os\nconstraints: Be kind.\n")
     assert refusals(events) == [("run_code", "it breaks the rule forbid_imports: os")]
     assert isinstance(events[-1], RunCompleted)
@@ -169,14 +124,12 @@ async def test_rule_is_enforced_and_reminder_comes_last(opened: Opening, tmp_pat
         assert "- forbid_imports: os" in request.messages[0]["content"]
 
 
-async def test_call_limit_counts_calls_before_suspension(
-    start: Starting, opened: Opening, tmp_path: Path
-) -> None:
+async def test_call_limit_counts_calls_before_suspension(start: Starting, tmp_path: Path) -> None:
     first = start(LOOK, call("ask_user", question="Go on?"))
     events = await follow(first, tmp_path, "max_tool_calls: 1\n")
     assert isinstance(events[-1], UserInputRequested)
     model = ScriptedModel([COUNT, DONE])
-    second = opened(model)
+    second = start(model=model)
     events = await gather(second.resume("yes"))
     assert refusals(events) == [("run_code", "it breaks the rule max_tool_calls: 1")]
     assert isinstance(events[-1], RunCompleted)
@@ -190,68 +143,10 @@ async def test_task_file_policy_handles_failure_type(start: Starting, tmp_path: 
     assert "ZeroDivisionError" in events[-1].rationale
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("contract:\n  tools: [run_cod]\n", "line 2: there is no tool 'run_cod'; did you mean"),
-        ("constraints:\n  - a: b\n", "line 2: constraints: a line of text"),
-        ("policy:\n  UNKNOWN: replann\n", "line 2: there is no strategy 'replann'; did you mean"),
-    ],
-)
-async def test_unenforceable_part_is_reported_before_running(
-    start: Starting, tmp_path: Path, text: str, said: str
-) -> None:
-    session = start()
-    with pytest.raises(SessionError, match=said):
-        await follow(session, tmp_path, text)
-    assert session.turns() == ()
-
-
 @tool
 async def query_db(order_id: str) -> str:
     """Look an order up."""
     return f"{order_id} is delayed"
-
-
-@tool
-async def refund(order_id: str) -> str:
-    """Give the money back."""
-    return order_id
-
-
-async def test_library_agent_follows_contract_and_procedure() -> None:
-    walk = Procedure(
-        "refunds",
-        ("new", "seen", "paid"),
-        "new",
-        ("paid",),
-        (Edge("query_db", "new", "seen"), Edge("refund", "seen", "paid")),
-    )
-    model = ScriptedModel(
-        [
-            call("refund", order_id="A102"),
-            call("query_db", order_id="A102"),
-            call("refund", order_id="B7"),
-            call("refund", order_id="A102"),
-            DONE,
-        ]
-    )
-    agent = Agent(
-        model,
-        suspension_secret="s",
-        tools=[query_db, refund],
-        contract=ActionContract(None, None, {"order_id": "A102"}),
-        procedure=walk,
-    )
-    events = await gather(agent.run("refund A102"))
-    told = [
-        (event.result["error"], event.result.get("reason"))
-        for event in events
-        if isinstance(event, ToolEvent) and event.result and "error" in event.result
-    ]
-    assert told == [("invalid_transition", None), ("validation_failed", "order ID changed")]
-    assert isinstance(events[-1], RunCompleted)
-    model.assert_exhausted()
 
 
 def test_contract_and_procedure_name_existing_tools() -> None:

@@ -15,7 +15,6 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import service_of
-from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.events import (
     Handoff,
     LLMCallCompleted,
@@ -247,9 +246,7 @@ async def test_missing_client_package_is_handed_off_at_once(
 @pytest.mark.parametrize(
     "fault", [rate_limited(), OVERLOADED], ids=["429 for ever", "503 for ever"]
 )
-async def test_breaker_blocks_provider_until_one_probe(
-    fault: HttpError,
-) -> None:
+async def test_breaker_blocks_provider_until_one_probe(fault: HttpError) -> None:
     tally = Tally()
     with LoopbackProvider(itertools.repeat(fault)) as provider:
         agent = agent_at(config_of(provider), tools=tally.tools)
@@ -297,41 +294,6 @@ async def test_recovered_provider_closes_breaker() -> None:
     provider.assert_exhausted()
     assert isinstance(ran.last, RunCompleted)
     assert tally.effects == [1]
-
-
-@proves("429 for ever", "503 for ever")
-@pytest.mark.parametrize("models", [1, 2, 3, 4, 5])
-async def test_at_most_twelve_requests_fail_across_models(
-    models: int,
-) -> None:
-    tally = Tally()
-    with LoopbackProvider(itertools.repeat(OVERLOADED)) as provider:
-        configs = [config_of(provider, f"openai/gpt-5-{n}") for n in range(models)]
-        ran = await drive(agent_at(*configs, tools=tally.tools), provider)
-    assert isinstance(ran.last, Handoff)
-    assert len(provider.requests) == min(4 * models, 12)
-    assert ran.result.failed
-
-
-@proves("429 for ever")
-async def test_next_model_takes_over() -> None:
-    tally = Tally()
-
-    def served(body: dict[str, Any]) -> Reply:
-        return rate_limited() if body["model"] == "gpt-5" else next(answers)
-
-    answers: Iterator[Completion] = iter((ADD, DONE))
-    with LoopbackProvider(itertools.repeat(served)) as provider:
-        configs = config_of(provider), config_of(provider, "openai/gpt-5-mini")
-        ran = await drive(agent_at(*configs, tools=tally.tools), provider)
-    assert isinstance(ran.last, RunCompleted)
-    assert ran.result.ok
-    assert tally.effects == [1]
-    assert [request.body["model"] for request in provider.requests] == [
-        *["gpt-5"] * 4,
-        *["gpt-5-mini"] * 2,
-    ]
-    assert len(ran.waits) == 3
 
 
 def window(characters: int, answers: Iterator[Reply]) -> Callable[[dict[str, Any]], Reply]:

@@ -18,6 +18,7 @@ from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import import_litellm
+from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 SECRET = "a secret of the tests"
 
@@ -269,3 +270,22 @@ def only(events: list[Any], kind: type) -> Any:
     """The one event of that class."""
     [event] = [event for event in events if isinstance(event, kind)]
     return event
+
+
+async def look(x: int = 0) -> ToolResult:
+    """See a number."""
+    return ToolResult.from_data(f"saw {x}")
+
+
+def tool_of(function: Callable[..., Any], **more: Any) -> Tool:
+    """``function`` as a tool that takes ``x``."""
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    return Tool(function, function.__name__, "Looks.", schema, **more)
+
+
+LOOK = tool_of(look)
+
+
+def with_ends(*tools: Tool) -> Tools:
+    """``tools`` and those that end a run."""
+    return Tools(tools) + termination_tools()

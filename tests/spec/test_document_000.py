@@ -31,14 +31,14 @@ from parsimony_kernel.agent.failure import (
     record_tool_call,
     verify_suspension_token,
 )
-from parsimony_kernel.agent.loop import resume_run, run_loop
+from parsimony_kernel.agent.loop import resume_run
 from parsimony_kernel.agent.renderer import render_for_llm, render_lessons_learned
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
-from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.tools import Tool, ToolResult, Tools
+from parsimony_kernel.tools import ToolResult
 
 from . import (
     LITELLM_WARNS,
+    LOOK,
     SECRET,
     PromptPolicy,
     Provider,
@@ -51,8 +51,10 @@ from . import (
     fresh_state,
     install,
     only,
+    tool_of,
     use,
     whole_body,
+    with_ends,
 )
 
 pytestmark = pytest.mark.filterwarnings(LITELLM_WARNS)
@@ -117,25 +119,6 @@ def in_history(state: RunState, name: str, arguments: dict[str, Any], times: int
     for _ in range(times):
         record_tool_call(state, name, arguments)
     return state
-
-
-def tool_of(function: Callable[..., Any], **more: Any) -> Tool:
-    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    return Tool(
-        function=function,
-        name=function.__name__,
-        description="Looks.",
-        parameters_schema=schema,
-        **more,
-    )
-
-
-def with_ends(*tools: Tool) -> Tools:
-    return Tools(tools) + termination_tools()
-
-
-async def look(x: int = 0) -> ToolResult:
-    return ToolResult.from_data(f"saw {x}")
 
 
 async def broken(x: int = 0) -> ToolResult:
@@ -700,20 +683,6 @@ def test_agent_accepts_guardrails_and_policy() -> None:
 # The spine in a run.
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Drive one run of a bare agent over replies: events, the state, the provider."""
-
-    async def drive(*replies: Any, state: RunState | None = None, **agent: Any) -> Any:
-        provider = Provider(*replies)
-        install(monkeypatch, provider)
-        state = state or fresh_state()
-        events = await collect(run_loop(bare_agent(**agent), state))
-        return SimpleNamespace(events=events, state=state, provider=provider)
-
-    return drive
-
-
 def litellm_error(name: str, status: int = 500) -> Callable[[], Exception]:
     def made() -> Exception:
         from litellm import exceptions
@@ -755,9 +724,7 @@ async def test_wrong_key_is_not_retried(run: Callable[..., Any]) -> None:
     assert one.provider.asked == 1
 
 
-async def test_text_without_call_is_nudged_once_then_handed_off(
-    run: Callable[..., Any],
-) -> None:
+async def test_text_without_call_is_nudged_once_then_handed_off(run: Callable[..., Any]) -> None:
     one = await run(Reply("I think so."), Reply("I still think so."))
     error = only(one.events, AgentError)
     assert error.failure.kind is FailureKind.no_progress
@@ -766,18 +733,14 @@ async def test_text_without_call_is_nudged_once_then_handed_off(
     assert one.provider.asked == 2
 
 
-async def test_nudge_appears_in_next_request_only(
-    run: Callable[..., Any],
-) -> None:
-    one = await run(Reply("I think so."), use("look", x=1), done(), tools=with_ends(tool_of(look)))
+async def test_nudge_appears_in_next_request_only(run: Callable[..., Any]) -> None:
+    one = await run(Reply("I think so."), use("look", x=1), done())
     nudged = ["return_unable" in str(request["messages"][-1]) for request in one.provider.requests]
     assert nudged == [False, True, False]
     assert one.state.pending_instruction is None
 
 
-async def test_truncated_answer_is_retried_once_then_handed_off(
-    run: Callable[..., Any],
-) -> None:
+async def test_truncated_answer_is_retried_once_then_handed_off(run: Callable[..., Any]) -> None:
     cut = Reply("The answer is", finish="length")
     one = await run(cut, cut)
     assert only(one.events, AgentError).failure.kind is FailureKind.output_truncated
@@ -792,9 +755,7 @@ async def test_filtered_answer_is_handed_off_at_once(run: Callable[..., Any]) ->
     assert one.state.lessons_learned[-1].kind is FailureKind.output_refused
 
 
-async def test_raising_tool_is_retried_twice_then_handed_off(
-    run: Callable[..., Any],
-) -> None:
+async def test_raising_tool_is_retried_twice_then_handed_off(run: Callable[..., Any]) -> None:
     replies = [use("broken", x=number) for number in range(4)]
     one = await run(*replies, tools=with_ends(tool_of(broken)))
     errors = [event.failure for event in one.events if isinstance(event, AgentError)]
@@ -808,9 +769,7 @@ async def waits(x: int = 0) -> ToolResult:
     return ToolResult.from_data(x)
 
 
-async def test_late_harmless_tool_is_retried(
-    run: Callable[..., Any],
-) -> None:
+async def test_late_harmless_tool_is_retried(run: Callable[..., Any]) -> None:
     rails = AgentGuardrails(tool_timeout_s=0.02)
     tools = with_ends(tool_of(waits, idempotent=True))
     one = await run(use("waits"), done(), tools=tools, guardrails=rails)
@@ -820,9 +779,7 @@ async def test_late_harmless_tool_is_retried(
     assert one.provider.asked == 2
 
 
-async def test_late_tool_with_possible_effect_becomes_a_question(
-    run: Callable[..., Any],
-) -> None:
+async def test_late_tool_with_possible_effect_becomes_a_question(run: Callable[..., Any]) -> None:
     rails = AgentGuardrails(tool_timeout_s=0.02)
     one = await run(use("waits"), tools=with_ends(tool_of(waits)), guardrails=rails)
     question = only(one.events, UserInputRequested)
@@ -836,7 +793,7 @@ async def test_endless_repeated_call_becomes_a_question(run: Callable[..., Any])
         seen.append(x)
         return ToolResult.from_data("the same")
 
-    one = await run(*[use("look", x=1)] * 8, tools=with_ends(tool_of(look)))
+    one = await run(*[use("look", x=1)] * 8)
     question = only(one.events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.loop_detected
     assert len(seen) < 8
@@ -847,20 +804,16 @@ async def test_soft_threshold_is_only_logged(
 ) -> None:
     caplog.set_level("DEBUG", logger="parsimony_kernel")
     rails = AgentGuardrails(loop_soft_threshold=2, loop_hard_threshold=9)
-    one = await run(
-        *[use("look", x=1)] * 3, done(), tools=with_ends(tool_of(look)), guardrails=rails
-    )
+    one = await run(*[use("look", x=1)] * 3, done(), guardrails=rails)
     said = [line.getMessage() for line in caplog.records if line.name.startswith("parsimony")]
     assert any("look" in line for line in said)
     assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
 
 
-async def test_last_iteration_is_followed_by_a_question(
-    run: Callable[..., Any],
-) -> None:
+async def test_last_iteration_is_followed_by_a_question(run: Callable[..., Any]) -> None:
     rails = AgentGuardrails(max_iterations=2)
     replies = [use("look", x=1), use("look", x=2)]
-    one = await run(*replies, tools=with_ends(tool_of(look)), guardrails=rails)
+    one = await run(*replies, guardrails=rails)
     question = only(one.events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.iteration_limit
     assert one.provider.asked == 2
@@ -904,7 +857,7 @@ async def test_unable_model_hands_off_with_blockers(run: Callable[..., Any]) -> 
 
 
 async def test_lesson_is_in_requests_after_failure(run: Callable[..., Any]) -> None:
-    tools = with_ends(tool_of(broken), tool_of(look))
+    tools = with_ends(tool_of(broken), LOOK)
     one = await run(use("broken", x=1), use("look", x=1), done(), tools=tools)
     told = [
         'kind="tool_error"' in str(request["messages"][-1]) for request in one.provider.requests
@@ -919,7 +872,6 @@ async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
         Reply("Words again:"),
         use("look", x=2),
         done(),
-        tools=with_ends(tool_of(look)),
     )
     assert not [event for event in one.events if isinstance(event, TERMINAL)]
     assert one.state.failure_attempts.get(FailureKind.no_progress, 0) == 0
@@ -943,9 +895,7 @@ async def test_unfinished_run_ends_in_one_terminal_event(
     assert one.state.done
 
 
-async def test_finished_run_has_no_failure_event(
-    run: Callable[..., Any],
-) -> None:
+async def test_finished_run_has_no_failure_event(run: Callable[..., Any]) -> None:
     one = await run(done())
     assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
     assert one.state.done
@@ -998,12 +948,11 @@ async def test_other_question_resets_no_budget(kind: str) -> None:
 async def test_loop_is_remembered_after_resume(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = with_ends(tool_of(look))
-    one = await run(*[use("look", x=1)] * 3, ask(), tools=tools)
+    one = await run(*[use("look", x=1)] * 3, ask())
     record = only(one.events, UserInputRequested).suspension_record
     provider = Provider(*[use("look", x=1)] * 4)
     install(monkeypatch, provider)
-    events = await collect(resume_run(bare_agent(tools=tools), record, "the first"))
+    events = await collect(resume_run(bare_agent(tools=with_ends(LOOK)), record, "the first"))
     question = only(events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.loop_detected
 
@@ -1015,7 +964,7 @@ async def test_budget_holds_after_resume(
     record = only(one.events, UserInputRequested).suspension_record
     provider = Provider(*[use("look", x=number) for number in range(4)])
     install(monkeypatch, provider)
-    agent = bare_agent(tools=with_ends(tool_of(look)))
+    agent = bare_agent(tools=with_ends(LOOK))
     events = await collect(resume_run(agent, record, "the first"))
     question = only(events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.iteration_limit

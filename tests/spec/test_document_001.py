@@ -471,9 +471,7 @@ QUICK = [each for each in ACTIONS if each != "fetch_report"]
 
 
 @given(st.lists(st.sampled_from([*QUICK, "tako_order", "edit"]), max_size=12))
-async def test_every_response_lists_true_next_actions(
-    requests: list[str],
-) -> None:
+async def test_every_response_lists_true_next_actions(requests: list[str]) -> None:
     shop = Shop()
     for request in requests:
         allowed = list(shop.gate.valid_next_actions)

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,10 +67,11 @@ from parsimony_kernel.identity import (
     notebook_logical_id,
     report_logical_id,
 )
-from parsimony_kernel.tools import Tool, ToolResult, Tools
+from parsimony_kernel.tools import ToolResult, Tools
 
 from . import (
     LITELLM_WARNS,
+    LOOK,
     SECRET,
     SHAPES,
     Provider,
@@ -84,9 +84,11 @@ from . import (
     fresh_state,
     install,
     only,
+    tool_of,
     use,
     user,
     whole_body,
+    with_ends,
 )
 
 pytestmark = pytest.mark.filterwarnings(LITELLM_WARNS)
@@ -329,27 +331,6 @@ def test_event_is_a_model_with_literal_type(name: str, kind: str) -> None:
 # Tools.
 
 
-async def look(x: int = 0) -> ToolResult:
-    return ToolResult.from_data(f"saw {x}")
-
-
-def tool_of(function: Callable[..., Any], **more: Any) -> Tool:
-    return Tool(
-        function=function,
-        name=function.__name__,
-        description="Looks.",
-        parameters_schema={"type": "object", "properties": {"x": {"type": "integer"}}},
-        **more,
-    )
-
-
-LOOK = tool_of(look)
-
-
-def with_ends(*tools: Tool) -> Tools:
-    return Tools(tools) + termination_tools()
-
-
 def test_tools_are_a_mapping_by_name() -> None:
     tools = Tools([LOOK])
     assert tools["look"] is LOOK
@@ -376,7 +357,7 @@ def test_tools_render_as_litellm_schemas() -> None:
 
 def test_tool_declares_its_effect_and_retries() -> None:
     tool = tool_of(
-        look,
+        LOOK.function,
         tool_type="system",
         idempotent=True,
         retryable_on_error=False,
@@ -418,6 +399,9 @@ def test_termination_tool_declares_repeatability(name: str, idempotent: bool) ->
         ("return_unable", {"rationale": "No.", "blockers": [" "]}, "non-empty blockers"),
         ("return_unable", {"rationale": "", "blockers": ["b"]}, "non-empty rationale"),
         ("ask_user", {"question": " "}, "non-empty question"),
+        ("return_done", {"summary": None}, "non-empty summary"),
+        ("return_unable", {"rationale": "x", "blockers": None}, "non-empty blockers"),
+        ("return_unable", {"rationale": "x", "blockers": "abc"}, "non-empty blockers"),
     ],
 )
 async def test_termination_tool_rejects_empty_words(
@@ -434,27 +418,6 @@ def test_run_is_an_event_stream_and_ask_a_coroutine() -> None:
     for stream in (run_loop, resume_run, Agent.run, Agent.resume):
         assert inspect.isasyncgenfunction(stream), stream
     assert inspect.iscoroutinefunction(Agent.ask)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Drive a bare agent that can look over replies: events, the state, the provider."""
-
-    async def drive(
-        *replies: Any,
-        shape: Any = SHAPES[1],
-        state: RunState | None = None,
-        cancellation: CancellationRequest | None = None,
-        **agent: Any,
-    ) -> Any:
-        provider = Provider(*replies, shape=shape)
-        install(monkeypatch, provider)
-        state = state or fresh_state()
-        given = bare_agent(**{"tools": with_ends(LOOK), **agent})
-        events = await collect(run_loop(given, state, cancellation=cancellation))
-        return SimpleNamespace(events=events, state=state, provider=provider)
-
-    return drive
 
 
 def words_of(events: list[Any]) -> str:
@@ -568,9 +531,7 @@ async def test_agent_without_tools_can_end(run: Callable[..., Any], tools: Any) 
     assert one.state.done
 
 
-async def test_configured_model_is_asked(
-    run: Callable[..., Any],
-) -> None:
+async def test_configured_model_is_asked(run: Callable[..., Any]) -> None:
     one = await run(done(), model_config={"model": "gpt-4o-mini", "temperature": 0})
     assert one.provider.requests[0]["model"] == "gpt-4o-mini"
 
@@ -593,9 +554,7 @@ async def test_every_call_has_one_result_in_transcript(run: Callable[..., Any]) 
     assert len(set(asked)) == 2
 
 
-async def test_failure_in_tool_result_goes_through_funnel(
-    run: Callable[..., Any],
-) -> None:
+async def test_failure_in_tool_result_goes_through_funnel(run: Callable[..., Any]) -> None:
     async def lost(x: int = 0) -> ToolResult:
         return ToolResult.from_failure(Failure(FailureKind.kernel_invalidated, "state is gone"))
 
@@ -635,9 +594,7 @@ async def test_every_event_survives_json(run: Callable[..., Any]) -> None:
         assert type(event).model_validate_json(event.model_dump_json()) == event
 
 
-async def test_silent_model_is_transient(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_silent_model_is_transient(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Provider(done())
     litellm = install(monkeypatch, provider)
     silences = [True]
@@ -677,9 +634,7 @@ async def test_cancelled_run_ends_at_next_boundary(run: Callable[..., Any]) -> N
     assert one.provider.asked == 1
 
 
-async def test_cancel_ends_silent_model_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cancel_ends_silent_model_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     request, provider = CancellationRequest(), Provider()
     asked = asyncio.Event()
     litellm = install(monkeypatch, provider)
@@ -1244,9 +1199,7 @@ async def test_values_become_typed_outputs(executor: CodeExecutor, code: str, ki
     assert [type(one) for one in output.outputs] == [kind]
 
 
-async def test_late_cell_is_one_timeout_exception(
-    executor: CodeExecutor,
-) -> None:
+async def test_late_cell_is_one_timeout_exception(executor: CodeExecutor) -> None:
     output = await executor.execute("while True:\n    pass", timeout_seconds=0.1)
     [error] = output.outputs
     assert isinstance(error, ExceptionObject)
@@ -1288,9 +1241,7 @@ async def test_cleared_namespace_holds_only_seeds(executor: CodeExecutor) -> Non
     assert outputs_of(await executor.execute("pd.DataFrame()"), ExceptionObject) == []
 
 
-async def test_assigned_variable_knows_its_notebook(
-    executor: CodeExecutor,
-) -> None:
+async def test_assigned_variable_knows_its_notebook(executor: CodeExecutor) -> None:
     await executor.execute("a = 1\nb = 2", producer_notebook_path="notebooks/gdp.py")
     await executor.execute("c = a + b", producer_notebook_path="notebooks/other.py")
     paths = {}

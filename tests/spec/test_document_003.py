@@ -43,6 +43,7 @@ from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
 from parsimony_kernel.patterns.recovery_path import recovery_path
 from parsimony_kernel.patterns.reflexion import reflect
 from parsimony_kernel.patterns.retrying import (
+    MAX_RETRY_AFTER_S,
     RateLimitExceeded,
     RetryableModelError,
     UpstreamTimeout,
@@ -435,6 +436,11 @@ class StatusError(Exception):
         self.response = type("Response", (), {"status_code": status, "headers": headers})()
 
 
+def behind(exc: Exception, cause: Exception) -> Exception:
+    exc.__cause__ = cause
+    return exc
+
+
 FAULTS: list[tuple[Exception, type[RetryableModelError]]] = [
     (Exception("Rate limit reached"), RateLimitExceeded),
     (Exception("Timeout while reading"), UpstreamTimeout),
@@ -448,19 +454,36 @@ FAULTS: list[tuple[Exception, type[RetryableModelError]]] = [
     (TimeoutError(), UpstreamTimeout),
     *((StatusError(status), RetryableModelError) for status in (429, 500, 502, 503, 504)),
     (ConnectionResetError("reset by peer"), RetryableModelError),
+    (behind(RuntimeError("wrapped"), StatusError(503)), UpstreamUnavailable),
+    (type("RateLimitError", (Exception,), {})("slow down"), RateLimitExceeded),
+    (Exception("429"), RateLimitExceeded),
+    (Exception("error code: 429"), RateLimitExceeded),
+    (Exception("upstream answered with 503"), UpstreamUnavailable),
+    (Exception("500 Internal Server Error"), UpstreamUnavailable),
+    (Exception("the model is overloaded"), UpstreamUnavailable),
+    (Exception("Request timeout"), UpstreamTimeout),
+    (ValueError("bad response: 429 Too Many Requests"), RateLimitExceeded),
+    (UpstreamTimeout("mine"), UpstreamTimeout),
 ]
 LASTING: list[Exception] = [
-    *(StatusError(status) for status in (400, 401, 403, 404)),
-    Exception("400 Bad Request: Missing required parameter 'id'"),
-    Exception("401 Unauthorized"),
+    *(StatusError(status) for status in (400, 401, 403, 404, 422)),
+    StatusError(400, "timeout must be positive"),
+    StatusError(401, "rate limit tier of this key is unknown"),
+    *map(
+        Exception,
+        (
+            *("400 Bad Request: Missing required parameter 'id'", "401 Unauthorized"),
+            *("status 401: the rate limit of this key", "invalid value for 'timeout'"),
+            *("order 502 does not exist", "503 is not a valid id", "500 rows were expected"),
+            *("404", "it costs $502", "the schema is wrong", ""),
+        ),
+    ),
+    TypeError("f() got an unexpected keyword argument 'timeout'"),
+    KeyError("timeout"),
+    AttributeError("no attribute 'rate_limit'"),
     ImportError("No module named 'client'"),
     ValueError("no such model"),
 ]
-
-
-def behind(exc: Exception, cause: Exception) -> Exception:
-    exc.__cause__ = cause
-    return exc
 
 
 @pytest.mark.parametrize("fault", [RateLimitExceeded, UpstreamTimeout, UpstreamUnavailable])
@@ -471,7 +494,9 @@ def test_three_faults_are_retryable_model_errors(fault: type[Exception]) -> None
 
 @pytest.mark.parametrize(("exc", "fault"), FAULTS, ids=lambda each: repr(each)[:50])
 def test_transient_fault_is_recognized(exc: Exception, fault: type[Exception]) -> None:
-    assert isinstance(normalize_provider_error(exc), fault)
+    normal = normalize_provider_error(exc)
+    assert isinstance(normal, fault)
+    assert str(normal) == str(exc)
 
 
 @pytest.mark.parametrize("exc", LASTING, ids=repr)
@@ -482,7 +507,7 @@ def test_permanent_fault_is_returned_unchanged(exc: Exception) -> None:
 class Service:
     """Raises what it is given, one a call, then answers."""
 
-    def __init__(self, *faults: Exception) -> None:
+    def __init__(self, *faults: BaseException) -> None:
         self.faults = list(faults)
         self.calls: list[dict[str, Any]] = []
 
@@ -513,9 +538,7 @@ async def test_model_is_called_with_documented_arguments() -> None:
 
 
 @pytest.mark.parametrize("exc", [exc for exc, _ in FAULTS], ids=lambda each: repr(each)[:50])
-async def test_original_exception_is_raised_after_three_attempts(
-    exc: Exception,
-) -> None:
+async def test_original_exception_is_raised_after_three_attempts(exc: Exception) -> None:
     service, clock = Service(exc, exc, exc), ManualClock()
     with pytest.raises(type(exc)) as raised:
         await ask(service, clock)
@@ -543,7 +566,7 @@ async def test_permanent_fault_is_never_waited_for(exc: Exception) -> None:
     assert (len(service.calls), clock.slept) == (1, [])
 
 
-async def waits(*faults: Exception) -> list[float]:
+async def waits(*faults: BaseException) -> list[float]:
     clock = ManualClock()
     await with_retry(Service(*faults), attempts=len(faults) + 1, clock=clock)
     return clock.slept
@@ -564,6 +587,35 @@ async def test_provider_retry_after_is_the_minimum_with_jitter(seconds: int) -> 
     slept = [(await waits(fault))[0] for _ in range(10)]
     assert all(max(1, seconds) <= wait < seconds + 30 for wait in slept)
     assert len(set(slept)) > 1
+
+
+async def test_retry_after_of_hours_is_not_waited_for() -> None:
+    clock = ManualClock()
+    fault = StatusError(429, **{"retry-after": str(MAX_RETRY_AFTER_S + 1)})
+    with pytest.raises(StatusError) as raised:
+        await with_retry(Service(fault), clock=clock)
+    assert raised.value is fault
+    assert clock.slept == []
+
+
+async def test_stop_is_not_retried_and_ends_a_wait() -> None:
+    stopped = Service(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await with_retry(stopped, clock=ManualClock())
+    assert len(stopped.calls) == 1
+    clock, service = ManualClock(auto=False), Service(StatusError(503))
+    waiting = asyncio.ensure_future(with_retry(service, clock=clock))
+    await clock.until_asleep()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(service.calls) == 1
+
+
+async def test_key_in_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    await waits(StatusError(503, "down for sk-abcdefghijklmnop"))
+    assert "attempt 1 failed" in caplog.text
+    assert "abcdefghijklmnop" not in caplog.text
 
 
 async def test_each_retry_is_logged_as_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -1224,9 +1276,7 @@ def test_approval_is_single_use() -> None:
         ("transfer", {"id": "A102", "amount": 20}),
     ],
 )
-def test_approval_is_checked_against_action(
-    changed: tuple[str, dict[str, Any]],
-) -> None:
+def test_approval_is_checked_against_action(changed: tuple[str, dict[str, Any]]) -> None:
     approvals, asked = approved()
     with pytest.raises(ApprovalError):
         approvals.spend(asked, *changed)

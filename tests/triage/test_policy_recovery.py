@@ -15,7 +15,7 @@ from parsimony_kernel.core.causes import (
     Cause,
 )
 from parsimony_kernel.core.conversation import opening
-from parsimony_kernel.core.events import AgentError, PartialRunSummary, UserInputRequested
+from parsimony_kernel.core.events import AgentError, UserInputRequested
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
@@ -76,17 +76,6 @@ async def test_waiting_strategy_needs_a_waiting_funnel() -> None:
     assert policy.decide(failure(), state) is Action.retry
 
 
-async def test_funnel_accepts_it_as_policy() -> None:
-    class Agent:
-        policy = policy_as_recovery(answering(RecoveryAction.ABORT(reason="enough")))
-        suspension_secret = "secret"
-
-    state = RunState()
-    events = [event async for event in handle_failure(failure(), agent=Agent(), state=state)]
-    assert [type(event) for event in events] == [PartialRunSummary]
-    assert state.done
-
-
 @pytest.mark.parametrize("effect", ["uncertain", "committed"])
 async def test_no_strategy_repeats_possible_effect(effect: str) -> None:
     class Agent:
@@ -124,9 +113,7 @@ def test_strategy_sees_request_steps_and_count() -> None:
 
 
 @pytest.mark.parametrize("cause", [NOT_APPROVED, STEPS_USED, TIME_USED, BUDGET_USED, AMBIGUOUS])
-async def test_questions_for_people_reach_people(
-    cause: Cause,
-) -> None:
+async def test_questions_for_people_reach_people(cause: Cause) -> None:
     class Agent:
         policy = policy_as_recovery(answering(RecoveryAction.REPLAN()))
         suspension_secret = "secret"

@@ -21,11 +21,9 @@ from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.outline import footer_facts, outline, progress_words, segment_of
-from parsimony_kernel.view.outline import published as published_words
 from parsimony_kernel.view.parts import words_of
 from parsimony_kernel.view.plain_text import record_of, text_of
 
-MY_CHART = published_words("chart", "My chart")
 ENDED_WELL = {"answered", "recovered", "rerouted"}
 KINDS = {
     "done": ["Request", "Prose", "Figure", "Step", "End"],
@@ -85,12 +83,6 @@ def test_different_charts_are_two_figures() -> None:
 def test_remote_chart_is_described_not_drawn() -> None:
     reaching = {"data": {"url": "https://example.com/x.csv"}, "mark": "line"}
     assert only(replay([started(), published(reaching, None)]), bl.FigureBlock).spec is None
-
-
-def test_answer_marks_its_question() -> None:
-    view = replay(RUNS["answered"])
-    assert only(view, bl.QuestionBlock).reply == "temp_min"
-    assert only(view, bl.ReplyBlock).gone == ("df",)
 
 
 def test_stopped_step_shows_no_error() -> None:
@@ -299,13 +291,6 @@ def test_published_is_listed_unless_in_answer(
 def test_silent_model_is_in_progress_line() -> None:
     view = replay([started(), ev.Heartbeat(model="openai/a", silent_s=40)])
     assert view.activity == "Waiting for openai/a, silent for 40 s"
-
-
-def test_endings_say_what_to_do() -> None:
-    handoff = only(replay(RUNS["handed_off"]), bl.EndBlock)
-    assert handoff.lists == (("Why", ("no file",)), ("Try", ("add one",)))
-    assert only(replay(RUNS["stopped"]), bl.EndBlock).lists == (("Known so far", ("a fact",)),)
-    assert only(replay(RUNS["done"]), bl.EndBlock).published == (MY_CHART,)
 
 
 def test_unordered_events_never_raise() -> None:

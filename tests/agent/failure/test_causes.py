@@ -10,7 +10,6 @@ import pytest
 
 from parsimony_kernel.core.causes import (
     CAUSES,
-    CHECK_BROKEN,
     CLAIM_UNOBSERVED,
     LIMIT_UNKEEPABLE,
     RAISED,
@@ -21,10 +20,8 @@ from parsimony_kernel.core.causes import (
     has_open_type,
     is_for_a_person,
 )
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, default_action_for
-from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureType
 
 PACKAGE = Path(__file__).parents[3] / "parsimony_kernel"
@@ -158,9 +155,7 @@ def test_every_kind_has_a_cause() -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_ladder_ends_with_person_and_repeats_no_effect(
-    cause: Cause,
-) -> None:
+def test_ladder_ends_with_person_and_repeats_no_effect(cause: Cause) -> None:
     if cause is CLAIM_UNOBSERVED:  # said again, it is accepted
         assert cause.ladder == (Rung.refusal,)
         return
@@ -170,28 +165,6 @@ def test_ladder_ends_with_person_and_repeats_no_effect(
     assert cause.ladder[0] is not Rung.refusal or cause.refusal in GUIDANCE
     if cause.effect in (Effect.uncertain, Effect.committed):
         assert not {Rung.retry, Rung.fallback, Rung.narrow_scope} & set(cause.ladder)
-
-
-def follows_its_kind(cause: Cause) -> bool:
-    """Whether the kind alone decides: nobody suggests another action, nothing stands outside the
-    policy, and nothing may have happened."""
-    suggested = cause.kind is FailureKind.policy_violation or cause in (RUN_BROKEN, CHECK_BROKEN)
-    outside = {Rung.fallback, Rung.reconcile} & set(cause.ladder)
-    happened = cause.effect in (Effect.uncertain, Effect.committed)
-    return not (suggested or outside or happened)
-
-
-@pytest.mark.parametrize("cause", [cause for cause in CAUSES if follows_its_kind(cause)], ids=name)
-def test_ladder_matches_default_policy(cause: Cause) -> None:
-    policy, state = DefaultPolicy(), RunState()
-    is_counted = default_action_for(cause.kind) is Action.retry
-    decided: list[str] = []
-    for rung in cause.ladder:
-        if rung is not Rung.refusal:
-            decided.append(policy.decide(failure_of(cause), state).value)
-        if rung is not Rung.refusal or is_counted:
-            state.record_failure_attempt(cause.kind)
-    assert decided == [rung.value for rung in cause.ladder if rung is not Rung.refusal]
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)

@@ -62,16 +62,6 @@ async def test_unrepeatable_failure_is_never_repeated(
     assert [type(each) for each in await funnel(failure, RunState(), who)] == [event]
 
 
-async def test_fallback_model_starts_without_wait() -> None:
-    clock = ManualClock()
-    failure = Failure(
-        FailureKind.transient_provider, "429", metadata={"fallback": "b", "retry_after_s": 30}
-    )
-    (told,) = await funnel(failure, RunState(), agent(clock))
-    assert isinstance(told, AgentError)
-    assert (told.fallback, told.delay_s, clock.slept) == ("b", 0.0, [])
-
-
 async def test_retry_after_is_honoured_up_to_a_minute() -> None:
     def asking(seconds: float) -> Failure:
         return Failure(FailureKind.transient_provider, "429", metadata={"retry_after_s": seconds})
@@ -135,20 +125,6 @@ async def test_strategy_ignoring_cancel_is_abandoned() -> None:
     )
     assert isinstance(event, AgentError)
     over.set()
-
-
-@pytest.mark.parametrize("exc", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
-async def test_raising_policy_falls_back_to_default(
-    exc: BaseException,
-) -> None:
-    class Breaking(DefaultPolicy):
-        def decide(self, failure: Failure, state: RunState) -> Action:
-            raise exc
-
-    who = agent()
-    who.policy = Breaking()
-    (event,) = await funnel(Failure(FailureKind.tool_error, "broke"), RunState(), who)
-    assert isinstance(event, AgentError)
 
 
 async def test_cancelled_funnel_is_not_the_strategys_fault() -> None:
