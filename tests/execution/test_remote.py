@@ -25,7 +25,7 @@ from parsimony_kernel.core.outputs import (
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import (
     FETCH_BYTES,
     RemoteValue,
@@ -163,11 +163,6 @@ class TestDeath:
         await executor.set_cwd(str(tmp_path))
         assert "pid" in lost(await executor.execute("1")).message
         assert await text_of(executor, "import os\nos.getcwd()") == repr(str(tmp_path))
-
-    def test_process_end_is_described(self) -> None:
-        assert exit_in_words(0) == "ended by itself with exit status 0"
-        assert exit_in_words(-9) == "was ended by SIGKILL, as it is when memory runs out"
-        assert exit_in_words(-250) == "was ended by signal 250"
 
 
 @pytest.mark.kernel
@@ -323,13 +318,6 @@ def test_too_large_value_is_refused_before_it_is_encoded() -> None:
 
 @pytest.mark.kernel
 class TestStarting:
-    def test_executor_serves_event_loops_in_turn(self) -> None:
-        executor = RemoteExecutor()
-        asyncio.run(executor.execute("x = 1"))
-        asyncio.run(executor.execute("x += 1"))
-        assert executor.variables() == {"x": 2}
-        asyncio.run(executor.shutdown())
-
     async def test_missing_kernel_is_one_clear_sentence(self) -> None:
         async with RemoteExecutor("no-such") as executor:
             error = (await executor.execute("1")).error
