@@ -79,7 +79,7 @@ def _least(value: Any) -> int:
     if type(value) is str:
         return len(value)
     if type(value) is list:
-        return len(value) + sum(map(_least, value))
+        return len(value) + sum(_least(each) for each in value)
     if type(value) is dict and all(type(key) is str for key in value):
         return sum(len(key) + _least(each) for key, each in value.items())
     if type(value) not in _SCALARS:
