@@ -17,7 +17,6 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.interrupt import (
     CodeGuard,
-    DeadlineReached,
     stop_on_sigint,
     stop_running_code,
 )
@@ -261,19 +260,6 @@ def test_deadline_works_with_every_thread_traced(tracing: Callable[..., Any], co
     if tracing is tracer:  # the other may have swallowed the interruptions too
         is_left = "cannot be interrupted and still runs" in str(seen[0].error)
         assert is_left == (code == "release.wait()")
-
-
-def endless() -> None:
-    while True:
-        pass
-
-
-@pytest.mark.parametrize("function", [endless, lambda: time.sleep(60)])
-def test_guard_raises_into_its_callee_with_reason(function: Callable[[], None]) -> None:
-    with CodeGuard(0.05) as guard, pytest.raises(DeadlineReached):
-        guard.call(function)
-    assert guard.reason == "deadline"
-    assert not issubclass(DeadlineReached, Exception)
 
 
 async def test_press_between_cell_parts_stops_next() -> None:

@@ -56,9 +56,3 @@ def test_lone_surrogate_is_replaced() -> None:
 def test_output_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         PrimitiveObject(text="a").text = "b"  # type: ignore[misc]
-
-
-def test_cell_exception_is_among_outputs() -> None:
-    raised = ExceptionObject(name="KeyError")
-    assert KernelOutput(outputs=(PrimitiveObject(text="a"), raised)).error == raised
-    assert KernelOutput(outputs=(PrimitiveObject(text="a"),)).error is None
