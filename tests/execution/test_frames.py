@@ -98,12 +98,11 @@ PREVIEWS: list[tuple[Any, tuple[str, ...], tuple[tuple[str, ...], ...]]] = [
     (pd.DataFrame({"x": [1, 2, 3]}).query("x > 1"), ("x",), (("2",), ("3",))),
     (pd.Series([1, 2]), ("value",), (("1",), ("2",))),
     (pl.Series([4]), ("value",), (("4",),)),
+    (pa.record_batch({"n": [1], "m": [2]}), ("n", "m"), (("1", "2"),)),
     (pa.array([1, None]), ("value",), (("1",), ("",))),
     (pa.chunked_array([[1], [None]]), ("value",), (("1",), ("",))),
     # Labels that occur twice, are no text, or can't be read.
     (pd.DataFrame([[1, "a"]], columns=["x", "x"]), ("x", "x"), (("1", "a"),)),
-    (pa.table([[1], [2]], names=["a", "a"]), ("a", "a"), (("1", "2"),)),
-    (pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"]), ("a", "a"), (("1", "2"),)),
     (pd.DataFrame([[1]], columns=HEADED), ("price / mean",), (("1",),)),
     (pd.DataFrame([range(6)], columns=ODD), ODD_TEXTS, (("0", "1", "2", "3", "4", "5"),)),
     (pd.Series(["a", "b"], name="password", index=KEYS), ("api_key", "password"),
