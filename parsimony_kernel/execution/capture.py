@@ -72,6 +72,14 @@ class BoundedText:
         return _OVERWRITTEN.sub("", _CONTROL.sub("", head + tail))
 
 
+class _Formatted(dict[str, Any]):
+    """IPython's mime bundle of a value, which is displayed in its place."""
+
+    def __init__(self, bundle: Mapping[str, Any], value: Any) -> None:
+        super().__init__(bundle)
+        self.value = value
+
+
 class Capture:
     """The captured output of one execution; writable from any thread until it is closed.
 
@@ -93,8 +101,6 @@ class Capture:
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self._process = os.getpid()
-        # IPython's latest mime bundles, each with its value, which is displayed in its place.
-        self._formatted: tuple[tuple[Any, Any], ...] = ()
         # The approval check of its code, see ``guard``.
         self.keeper: Any = None
 
@@ -133,15 +139,10 @@ class Capture:
         """Display a mime bundle, by way of its original value when that is known."""
         if self.is_closed:
             return
-        for known, value in self._formatted:
-            if known is bundle:
-                self.append(self.factory.convert_displayed(value, bundle))
-                return
-        self.append(self.factory.convert_bundle(bundle))
-
-    def remember(self, bundle: Any, value: Any) -> None:
-        """Remember that ``bundle`` was made from ``value``; only the last few are kept."""
-        self._formatted = (*self._formatted[-7:], (bundle, value))
+        if isinstance(bundle, _Formatted):
+            self.append(self.factory.convert_displayed(bundle.value, bundle))
+        else:
+            self.append(self.factory.convert_bundle(bundle))
 
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
@@ -401,14 +402,11 @@ def _tell_of_thread(outside: Callable[..., Any], _: Capture, found: Any) -> None
         outside(found)
 
 
-def _format(outside: Any, capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
+def _format(outside: Any, _: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
     # Formatting a lazy plan would compute its first rows; the value itself is displayed instead.
-    if frames.is_frame(value):
-        formatted: Any = ({"text/plain": ""}, {})
-    else:
-        formatted = outside(value, *arguments, **named)
-    capture.remember(formatted[0], value)
-    return formatted
+    is_frame = frames.is_frame(value)
+    data, more = ({"text/plain": ""}, {}) if is_frame else outside(value, *arguments, **named)
+    return _Formatted(data, value), more
 
 
 def _show_traceback(_: Any, capture: Capture, kind: Any, value: BaseException, __: Any) -> None:
@@ -457,7 +455,6 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     finally:
         _here.reset(token)
         capture.is_closed = True
-        capture._formatted = ()  # a thread of the cell may keep the capture for ever
         with _lock:
             _open.remove(capture)
             _interception.release(is_after_code=True)

@@ -14,7 +14,6 @@ import itertools
 import json
 import re
 import traceback
-from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -107,8 +106,6 @@ class _CappedRepr:
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes):
             return self._string(x)
-        if is_exactly(x, bytearray, array):
-            return builtins.repr(x[: self._chars])[: self._chars + 1]
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):

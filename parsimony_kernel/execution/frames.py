@@ -260,20 +260,16 @@ def _narwhals_head(value: Any) -> _Head | None:
 
 
 def _arrow_head(value: Any) -> _Head | None:
-    """Read an Arrow table; columns are renamed by position, as narwhals needs unique names."""
-    import narwhals as nw
-
+    """Read what pyarrow has beside tables: arrays, batches, and what is read later."""
     arrow = sys.modules["pyarrow"]
     if not hasattr(value, "__len__"):  # it is read later
         schema = getattr(value, "projected_schema", None) or value.schema
-        return _outline(_arrow_head(schema.empty_table()))
+        return _outline(_narwhals_head(schema.empty_table()))
     if is_a(value, arrow.Array, arrow.ChunkedArray):
         value = arrow.table([value], names=["value"])
     elif is_a(value, arrow.RecordBatch):
         value = arrow.Table.from_batches([value])
-    names = value.column_names
-    native = nw.from_native(value.rename_columns([str(each) for each in range(len(names))]))
-    return _of_narwhals(native, names)
+    return _narwhals_head(value)
 
 
 def _spark_head(value: Any) -> _Head:
@@ -292,21 +288,20 @@ _HEADS: dict[str, Callable[[Any], _Head | None]] = {
 }
 
 
-def _of_narwhals(native: Any, names: Sequence[str] = ()) -> _Head:
-    """Read a narwhals frame; ``names`` are the original column names, if they were renamed."""
+def _of_narwhals(native: Any) -> _Head:
     schema = native.collect_schema()
-    labels, more = list(names or schema), list(names or schema)[FULL_COLUMNS:][:MORE_COLUMNS]
-    shown = list(zip(labels, schema, strict=True))[:FULL_COLUMNS]
+    labels, more = list(schema), list(schema)[FULL_COLUMNS:][:MORE_COLUMNS]
+    shown = labels[:FULL_COLUMNS]
     if not hasattr(native, "shape"):  # it is computed later
-        plan = [_Column(label, _word(schema[each])) for label, each in shown]
+        plan = [_Column(each, _word(schema[each])) for each in shown]
         return _Head(None, plan, more, len(labels))
     rows = native.shape[0]
     is_counted = rows * len(shown) <= COUNTED_CELLS
     first, last = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
     columns = list[_Column]()
-    for label, each in shown:
+    for each in shown:
         missing = attempt(native[each].null_count, lambda _: None) if is_counted else None
-        columns.append(_column(label, first[each], last[each], missing))
+        columns.append(_column(each, first[each], last[each], missing))
     return _Head(rows, columns, more, len(labels))
 
 

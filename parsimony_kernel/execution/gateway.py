@@ -20,7 +20,6 @@ from parsimony_kernel.execution.remote_kernel import (
     START_S,
     Kernel,
     RemoteKernelError,
-    unreachable,
 )
 
 T = TypeVar("T")
@@ -103,7 +102,7 @@ class GatewayKernel(Kernel):
                 is_alive = self._asked(partial(self.manager.is_alive, _REQUEST_S))
                 self._death = None if is_alive else _ENDED
             except RemoteKernelError as exc:
-                self._death = unreachable(exc)
+                self._death = f"cannot be reached ({str(exc).rstrip('.')})"
         return self._death
 
     def close(self) -> None:

@@ -34,6 +34,8 @@ ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 # How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
+# The most characters of variables, in total, that travel whole with each answer.
+_PLAIN_CHARS = 200_000
 
 _side: "_Side"
 
@@ -148,15 +150,18 @@ class _Side:
     def _names(self, output: KernelOutput) -> dict[str, Any]:
         """Serialise the variables: numbers and short texts as JSON, others by their type.
 
-        A changed variable of the others gets a summary as well.
+        Texts beyond ``_PLAIN_CHARS`` in total count as others; of these, a changed variable gets a
+        summary as well.
         """
         summaries = {
             each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
         }
         names: dict[str, Any] = {}
+        room = _PLAIN_CHARS
         for name, value in self.executor.variables().items():
             whole = encode_scalar(value)
-            if whole is not None:
+            if whole is not None and len(whole) <= room:
+                room -= len(whole)
                 names[name] = {"plain": whole}
                 continue
             words = type_in_words(value)

@@ -322,10 +322,11 @@ class RemoteExecutor(CellExecutor):
     """Runs code in a kernel of its own, started on first use.
 
     The kernel's environment must have parsimony_kernel installed. ``variables()`` returns numbers
-    and short texts as they are and a ``RemoteValue`` for everything else, both as of the end of the
-    last call. The loss of a kernel is reported once, as an ``ExceptionObject`` with ``state_lost``
-    whose message names the lost variables. The ledger drops these names and keeps the runs of
-    cells. Output that the code had printed is lost with its kernel, too.
+    and short texts as they are, up to 200,000 characters in total, and a ``RemoteValue`` for
+    everything else, both as of the end of the last call. The loss of a kernel is reported once, as
+    an ``ExceptionObject`` with ``state_lost`` whose message names the lost variables. The ledger
+    drops these names and keeps the runs of cells. Output that the code had printed is lost with its
+    kernel, too.
 
     Child processes of the code are killed with the kernel, see ``execution.children``. Behind a
     server this is the server's job, and a process in a session of its own survives there.

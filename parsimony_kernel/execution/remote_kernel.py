@@ -27,11 +27,6 @@ class RemoteKernelError(Exception):
     """No kernel is available to run code. ``str()`` is one sentence with the remedy."""
 
 
-def unreachable(reason: Exception) -> str:
-    """Describe an unreachable kernel, in words that follow "the kernel"."""
-    return f"cannot be reached ({str(reason).rstrip('.')})"
-
-
 class Kernel(ABC):
     """One kernel, from start to end. It can't be started again.
 

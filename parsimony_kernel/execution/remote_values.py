@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,23 +58,33 @@ def encode_scalar(value: Any) -> str | None:
 
 
 def encode_plain(value: Any) -> str | None:
-    """Return ``value`` as JSON if it is plain, else ``None``.
+    """Return ``value`` as JSON if it is plain, else ``None``."""
+    # An integer with too many digits, or a container that a thread changes.
+    with suppress(ValueError, RuntimeError):
+        return None if plain_size(value) is None else json.dumps(value)
+    return None
+
+
+def plain_size(value: Any) -> int | None:
+    """Return how many characters ``value`` takes at least as JSON; ``None`` if it isn't plain.
 
     Runs no code of the user's: only exact built-in types are inspected.
     """
-    try:
-        return json.dumps(value) if _is_plain(value) else None
-    except (ValueError, RuntimeError):
-        # An integer with too many digits, deep nesting, or a container that a thread changes.
-        return None
+    with suppress(TypeError, RuntimeError):  # not plain; nested too deep, or changed by a thread
+        return _least(value)
+    return None
 
 
-def _is_plain(value: Any) -> bool:
+def _least(value: Any) -> int:
+    if type(value) is str:
+        return len(value)
     if type(value) is list:
-        return all(map(_is_plain, value))
-    if type(value) is dict:
-        return all(type(key) is str for key in value) and all(map(_is_plain, value.values()))
-    return type(value) in _SCALARS
+        return len(value) + sum(_least(each) for each in value)
+    if type(value) is dict and all(type(key) is str for key in value):
+        return sum(len(key) + _least(each) for key, each in value.items())
+    if type(value) not in _SCALARS:
+        raise TypeError
+    return 1
 
 
 def type_in_words(value: Any) -> str:
@@ -110,6 +121,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
+    check(plain_size(value) or 0)
     form, table, text = "json", None, encode_plain(value)
     if comes_from(value, "altair", "TopLevelMixin"):
         text = json.dumps(value.to_dict(), default=str)

@@ -1,5 +1,6 @@
 """A dry run tells what code would do, and leaves nothing of it, wherever the executor runs it."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.base import BaseCodeExecutor
 
+DRY = tomllib.loads(Path(__file__).with_name("cells.toml").read_text(encoding="utf-8"))["dry"]
 SETUP = """
 import pandas as pd
 number, items, nested, tags = 1, [1, 2], {"a": [1]}, {"x"}
@@ -34,31 +36,13 @@ def shown(output: KernelOutput) -> list[str]:
     return [each.for_model()["text"] for each in output.outputs]
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        ("number = 5; fresh = 6\nnumber + fresh", "11"),
-        ("del number, items\n'number' in globals()", "False"),
-        ("number = 10\ngrow()", "11"),
-        ("items += [3]; items[0] = 9\nitems", "[9, 2, 3]"),
-        ("nested['a'].append(2); nested['b'] = 1\nnested", "{'a': [1, 2], 'b': 1}"),
-        ("tags.add('y')\nlen(tags)", "2"),
-        ("df['b'] = df.a * 2\ndf.loc['r', 'a'] = 50\nint(df.sum().sum())", "58"),
-        ("del df['a']\nlist(alias.columns)", "[]"),
-        ("df.index.name = 'key'\ndf.index.name", "'key'"),
-        ("account.add(5); Account.rate = 3\naccount.total * Account.rate", "15"),
-        ("for items[0] in range(5): pass\nitems[0]", "4"),
-        ("import math as fresh\nfresh.floor(2.5)", "2"),
-        ("class Account: pass\nAccount.__name__", "'Account'"),
-        ("await __import__('asyncio').sleep(0)\nitems.clear()\nlen(items)", "0"),
-    ],
-)
+@pytest.mark.parametrize("row", DRY["whole"], ids=lambda row: row["shown"])
 async def test_code_runs_and_everything_is_restored(
-    executor: BaseCodeExecutor, code: str, told: str
+    executor: BaseCodeExecutor, row: dict[str, str]
 ) -> None:
     await executor.execute(SETUP)
     before = shown(await executor.execute(STATE))
-    assert shown(await executor.execute(code, dry_run=True))[-1] == told
+    assert shown(await executor.execute(row["code"], dry_run=True))[-1] == row["shown"]
     assert shown(await executor.execute(STATE)) == before
 
 
@@ -101,25 +85,7 @@ async def test_no_origin_and_no_version_is_made(executor: BaseCodeExecutor) -> N
     assert executor.origin_ledger.get("y") is None
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "open('new.txt', 'w')",
-        "import os\nos.remove('old.txt')",
-        "import os\nos.rename('old.txt', 'other.txt')",
-        "import os\nos.truncate('old.txt', 0)",
-        "from pathlib import Path\nPath('deep/er').mkdir(parents=True)",
-        "from pathlib import Path\nPath('old.txt').touch()",
-        "import shutil\nshutil.rmtree('folder')",
-        "import sqlite3\nsqlite3.connect('new.db').execute('create table t (a)')",
-        "import pandas as pd\npd.DataFrame({'a': [1]}).to_parquet('new.parquet')",
-        "import polars as pl\npl.DataFrame({'a': [1]}).write_parquet('new.parquet')",
-        "import duckdb\nduckdb.sql(\"COPY (SELECT 1) TO 'new.parquet'\")",
-        "import os\nos.system('touch new.txt')",
-        "import subprocess\nsubprocess.run(['touch', 'new.txt'])",
-        "import asyncio\nawait asyncio.to_thread(open, 'new.txt', 'w')",
-    ],
-)
+@pytest.mark.parametrize("code", [row["code"] for row in DRY["stopped"]])
 async def test_it_changes_no_file_and_starts_no_program(
     executor: BaseCodeExecutor, tmp_path: Path, code: str
 ) -> None:

@@ -1,5 +1,8 @@
 """What an output says, for whoever expects it to be of one kind."""
 
+import asyncio
+import threading
+
 from parsimony_kernel.core.outputs import (
     ExceptionObject,
     KernelOutput,
@@ -20,3 +23,10 @@ def failure(output: KernelOutput) -> ExceptionObject:
     assert isinstance(last, ExceptionObject)
     assert output.error == last
     return last
+
+
+async def abandoned_cells_end() -> None:
+    """Wait for cells that were abandoned: as long as they run, they hold the process's streams."""
+    for each in threading.enumerate():
+        if each.name == "parsimony-cell":
+            await asyncio.to_thread(each.join)

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
+
+from bs4 import BeautifulSoup
 
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
@@ -12,60 +13,33 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import segment_bundles
 from parsimony_kernel.view.outline import segment_of
 
-_UNREAD = {"script", "style", "title"}
+_UNREAD = ("script", "style", "title")
 _ADDRESSED = {"src", "href", "srcset", "data", "action", "poster"}
+_RUNNING = ("on", "data-commandlinker")
+_INLINE = {"span", "code", "strong", "em", "a"}
 
 
-class Page(HTMLParser):
+class Page:
     """A page of HTML. ``words`` are those that are read, in order, with the numbers of lists;
     ``addresses`` are what its elements point to, ``handlers`` the attributes that would run
     something, ``scripts`` the texts of its scripts, ``pictures`` how many are drawn."""
 
     def __init__(self, html: str) -> None:
-        super().__init__()
-        self._unread: list[str] = []
-        self._said: list[str] = []
-        self.addresses: list[str] = []
-        self.handlers: list[str] = []
-        self.scripts: list[str] = []
-        self.pictures = 0
-        self._items: list[int] = []
-        self.feed(html)
-        self.close()
-
-    @property
-    def words(self) -> list[str]:
-        return words("".join(self._said))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _UNREAD:
-            self._unread.append(tag)
-        given = {name: value or "" for name, value in attrs}
-        self.addresses += [value for name, value in given.items() if name in _ADDRESSED]
-        self.handlers += [name for name in given if name.startswith(("on", "data-commandlinker"))]
-        if tag == "br":
-            self._said.append("\n")
-        elif tag == "img":
-            self.pictures += 1
-        elif tag == "ol":
-            self._items.append(0)
-        elif tag == "li" and self._items:
-            self._items[-1] += 1
-            self._said.append(f"{self._items[-1]} ")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._unread:
-            self._unread.remove(tag)
-        elif tag == "ol":
-            self._items.pop()
-        if tag not in {"span", "code", "strong", "em", "a"}:
-            self._said.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._unread:
-            self._said.append(data)
-        elif self._unread[-1] == "script":
-            self.scripts.append(data)
+        page = BeautifulSoup(html, "html.parser")
+        given = [pair for each in page.find_all(True) for pair in each.attrs.items()]
+        self.addresses = [str(value) for name, value in given if name in _ADDRESSED]
+        self.handlers = [name for name, _ in given if name.startswith(_RUNNING)]
+        self.scripts = [each.get_text() for each in page.find_all("script")]
+        self.pictures = len(page.find_all("img"))
+        for each in page.find_all(_UNREAD):
+            each.decompose()
+        for listed in page.find_all("ol"):
+            for number, each in enumerate(listed.find_all("li", recursive=False), start=1):
+                each.insert(0, f"{number} ")
+        for each in page.find_all(True):
+            if each.name not in _INLINE:
+                each.insert_after("\n")
+        self.words = words(page.get_text())
 
 
 def words(text: str) -> list[str]:

@@ -63,14 +63,14 @@ def test_question_fails_notebook_when_requested(place: Path) -> None:
 
 
 def papermill(
-    notebook: Any, folder: Path, *options: str, **environ: str
+    notebook: Any, folder: Path, *options: str
 ) -> tuple[subprocess.CompletedProcess[str], Any]:
     """What ``papermill`` said and made of ``notebook`` in ``folder``."""
     nbformat.write(notebook, folder / "given.ipynb")
     done = subprocess.run(
         [sys.executable, "-m", "papermill", "given.ipynb", "made.ipynb", *options],
         cwd=folder,
-        env={**os.environ, "IPYTHONDIR": str(folder / ".ipython"), **environ},
+        env={**os.environ, "IPYTHONDIR": str(folder / ".ipython")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -97,13 +97,3 @@ def test_papermill_parameters_reach_agent_cells(
     assert "Output:\n    | 6" in text_of(doubled)
     assert is_marked(asked)
     assert made.cells[-1].execution_count is not None
-
-
-def test_papermill_fails_at_question_when_requested(place: Path) -> None:
-    done, made = papermill(notebook_of(*ASKING), place, PARSIMONY_ON_QUESTION="raise")
-    assert done.returncode == 1
-    assert REFUSED in done.stderr
-    asked = next(cell for cell in made.cells if cell.source.startswith("%%agent"))
-    assert is_marked(asked)
-    assert errors_of(asked) == ["QuestionUnanswered"]
-    assert made.cells[-1].execution_count is None

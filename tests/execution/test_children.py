@@ -3,19 +3,13 @@
 import asyncio
 import os
 import select
-import selectors
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
-from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from tests.tiers import sampled
@@ -77,25 +71,25 @@ async def test_cancelled_cell_leaves_nothing_running(tmp_path: Path, form: str) 
     assert [pid for pid in started if lives(pid, 30)] == []
 
 
+async def late(executor: BaseCodeExecutor, folder: Path, code: str) -> None:
+    """``AssertionError`` unless nothing of ``code`` lives on after its deadline."""
+    await executor.set_cwd(str(folder))
+    output = await executor.execute(code, timeout_seconds=1)
+    assert output.error is not None
+    assert (output.error.past_deadline, output.error.state_lost) == (True, False)
+    assert [pid for pid in await pids(folder) if lives(pid, 30)] == []
+
+
 @pytest.mark.parametrize("form", sampled(FORMS, 2))
 async def test_late_cell_leaves_nothing_running(
     executor: BaseCodeExecutor, tmp_path: Path, form: str
 ) -> None:
-    await executor.set_cwd(str(tmp_path))
-    output = await executor.execute(FORMS[form], timeout_seconds=1)
-    assert output.error is not None
-    assert (output.error.past_deadline, output.error.state_lost) == (True, False)
-    assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
+    await late(executor, tmp_path, FORMS[form])
 
 
 async def test_late_magic_leaves_nothing_running(shell: object, tmp_path: Path) -> None:
-    executor = NotebookExecutor(shell)
-    await executor.set_cwd(str(tmp_path))
-    output = await executor.execute(
-        "%%bash\nsleep 60 & echo $! >> pids\nsleep 60 & echo $! >> pids", timeout_seconds=1
-    )
-    assert output.error is not None
-    assert [pid for pid in await pids(tmp_path) if lives(pid, 30)] == []
+    code = "%%bash\nsleep 60 & echo $! >> pids\nsleep 60 & echo $! >> pids"
+    await late(NotebookExecutor(shell), tmp_path, code)
 
 
 async def test_process_outliving_finished_cell_is_users(
@@ -155,33 +149,3 @@ async def test_started_processes_end_with_kernel(
         started = await pids(tmp_path)
         assert all(lives(pid) for pid in started)
     assert [pid for pid in started if lives(pid, 30)] == []
-
-
-def test_process_mark_is_added_to_existing() -> None:
-    outer, inner = new_mark(), new_mark()
-    environment = marked(marked({"PATH": os.environ["PATH"]}, outer), inner)
-    assert environment[MARKS] == f"{outer}:{inner}"
-    for mark in (outer, inner):
-        with subprocess.Popen(["sleep", "60"], env=environment) as sleeper:
-            kill_marked(new_mark())
-            assert sleeper.poll() is None
-            kill_marked(mark)
-            assert sleeper.wait() == -signal.SIGKILL
-
-
-def test_pipes_are_read_where_select_is_sockets_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def refuses(*_: object) -> None:
-        raise OSError("not a socket")
-
-    monkeypatch.setattr(selectors.DefaultSelector, "register", refuses)
-    descriptors, capture = Descriptors(), Capture(OutputFactory())
-    more_than_a_pipe_holds = 200_000
-    with descriptors:
-        child = f"import sys; print('x' * {more_than_a_pipe_holds}); print('no', file=sys.stderr)"
-        subprocess.run([sys.executable, "-c", child], check=True, timeout=60)
-        os.write(1, b"end\n")
-    descriptors.drain(capture)
-    assert capture.stdout.text().endswith("x\nend\n")
-    assert capture.stderr.text() == "no\n"

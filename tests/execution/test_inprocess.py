@@ -80,24 +80,6 @@ async def test_blocking_text_in_c_is_abandoned_alone(
     assert set(output.changed) == {"x", "E"}
 
 
-async def test_raising_input_transformer_is_reported(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
-    executor = NotebookExecutor(shell)
-    await executor.execute(
-        f"{ENDLESS}class E(SyntaxError):\n    __str__ = endless\n    msg = property(endless)\n"
-        "def refuse(lines): raise E"
-    )
-    shell.input_transformers_post.append(shell.user_ns["refuse"])
-    try:
-        output = await executor.execute("1")
-    finally:
-        shell.input_transformers_post.pop()
-    assert output.error is not None
-    assert output.error.name == "E"
-
-
 @pytest.mark.parametrize("step", ["before_cell", "observe_cell", "stamp_effect"])
 async def test_failing_lineage_keeps_output_and_says_so(
     executor: InProcessExecutor,

@@ -17,7 +17,6 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.interrupt import (
     CodeGuard,
-    DeadlineReached,
     stop_on_sigint,
     stop_running_code,
 )
@@ -263,19 +262,6 @@ def test_deadline_works_with_every_thread_traced(tracing: Callable[..., Any], co
         assert is_left == (code == "release.wait()")
 
 
-def endless() -> None:
-    while True:
-        pass
-
-
-@pytest.mark.parametrize("function", [endless, lambda: time.sleep(60)])
-def test_guard_raises_into_its_callee_with_reason(function: Callable[[], None]) -> None:
-    with CodeGuard(0.05) as guard, pytest.raises(DeadlineReached):
-        guard.call(function)
-    assert guard.reason == "deadline"
-    assert not issubclass(DeadlineReached, Exception)
-
-
 async def test_press_between_cell_parts_stops_next() -> None:
     with plain_handler(), stop_on_sigint(CancellationRequest()), CodeGuard() as guard:
         guard.call(int)
@@ -328,7 +314,7 @@ async def test_deadline_spares_finalizers(executor_type: str, shell: Any) -> Non
         "began, whole = time.monotonic(), []\n"
         "class Held: pass\n"
         "def clean_up():\n"
-        "    while time.monotonic() < began + 0.4: pass\n"
+        "    while time.monotonic() < began + 1.3: pass\n"
         "    whole.append(True)\n"
         "held = Held()\n"
         "held.me = held\n"
@@ -336,7 +322,7 @@ async def test_deadline_spares_finalizers(executor_type: str, shell: Any) -> Non
         "del held\n"
         "gc.collect()\n"
         "while True: pass",
-        timeout_seconds=0.3,
+        timeout_seconds=1,
     )
     assert output.error is not None
     assert (output.error.past_deadline, output.error.line) == (True, 12)

@@ -17,7 +17,7 @@ import pytest
 
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution import CodeExecutor
-from tests.contracts.told import failure, text
+from tests.contracts.told import abandoned_cells_end, failure, text
 
 DEADLINE_S = 0.3
 
@@ -146,9 +146,7 @@ async def test_abandoned_code_keeps_hosts_new_streams() -> None:
         assert (await executor.execute("print('mine')")).stdout == "mine\n"
         print("of the host")
         release.set()
-        for each in threading.enumerate():
-            if each.name == "parsimony-cell":
-                await asyncio.to_thread(each.join)
+        await abandoned_cells_end()
         assert sys.stdout is theirs
     assert theirs.getvalue() == "of the host\n"
 

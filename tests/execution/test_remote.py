@@ -16,12 +16,22 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, PrimitiveObject
+from parsimony_kernel.core.outputs import (
+    DataFrameObject,
+    ExceptionObject,
+    KernelOutput,
+    PrimitiveObject,
+)
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
-from parsimony_kernel.execution.remote_values import RemoteValue, encode_plain, encode_scalar
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.remote_values import (
+    FETCH_BYTES,
+    RemoteValue,
+    encode,
+    encode_plain,
+)
 
 DEADLINE_S = 0.3
 GRACE_S = 1.0
@@ -59,6 +69,23 @@ def ends(pid: int) -> bool:
         return bool(select.select([handle], [], [], 30)[0])
     finally:
         os.close(handle)
+
+
+async def killed(executor: RemoteExecutor) -> None:
+    """Kill its kernel, which had a variable ``pid``."""
+    pid = await pid_of(executor)
+    os.kill(pid, signal.SIGKILL)
+    assert ends(pid)
+
+
+async def begun(executor: RemoteExecutor, folder: Path) -> asyncio.Task[KernelOutput]:
+    """A cell that can't be interrupted, once it runs."""
+    sign = folder / "begun"
+    code = f"open({str(sign)!r}, 'w').close()\n{ENDLESS}"
+    task = asyncio.create_task(executor.execute(code))
+    while not sign.exists():
+        await asyncio.sleep(0)
+    return task
 
 
 async def text_of(executor: RemoteExecutor, code: str) -> str:
@@ -123,9 +150,7 @@ class TestDeath:
     async def test_code_does_not_run_in_lost_kernel(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
-        pid = await pid_of(executor)
-        os.kill(pid, signal.SIGKILL)
-        assert ends(pid)
+        await killed(executor)
         output = await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")
         message = lost(output).message
         assert "was not run" in message
@@ -133,21 +158,11 @@ class TestDeath:
         assert "pid" in message
         assert not (tmp_path / "ran").exists()
         assert (await executor.execute("print(1)")).stdout == "1\n"
-
-    async def test_background_task_leaves_loss_to_next_code(
-        self, executor: RemoteExecutor, tmp_path: Path
-    ) -> None:
-        pid = await pid_of(executor)
-        os.kill(pid, signal.SIGKILL)
-        assert ends(pid)
+        # A request that is no code leaves the loss to the next code.
+        await killed(executor)
         await executor.set_cwd(str(tmp_path))
         assert "pid" in lost(await executor.execute("1")).message
         assert await text_of(executor, "import os\nos.getcwd()") == repr(str(tmp_path))
-
-    def test_process_end_is_described(self) -> None:
-        assert exit_in_words(0) == "ended by itself with exit status 0"
-        assert exit_in_words(-9) == "was ended by SIGKILL, as it is when memory runs out"
-        assert exit_in_words(-250) == "was ended by signal 250"
 
 
 @pytest.mark.kernel
@@ -166,12 +181,7 @@ class TestEnding:
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
         await executor.execute("x = 1")
-        begun = tmp_path / "begun"
-        task = asyncio.create_task(
-            executor.execute(f"open({str(begun)!r}, 'w').close()\n{ENDLESS}")
-        )
-        while not begun.exists():
-            await asyncio.sleep(0)
+        task = await begun(executor, tmp_path)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -181,12 +191,7 @@ class TestEnding:
     async def test_ending_kernel_ends_its_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
-        begun = tmp_path / "begun"
-        task = asyncio.create_task(
-            executor.execute(f"open({str(begun)!r}, 'w').close()\n{ENDLESS}")
-        )
-        while not begun.exists():
-            await asyncio.sleep(0)
+        task = await begun(executor, tmp_path)
         await executor.shutdown()
         assert lost(await task).name == "KeyboardInterrupt"
 
@@ -238,6 +243,10 @@ class TestVariables:
         told = {name: each.type for name, each in present.items() if isinstance(each, RemoteValue)}
         assert told == {"d": "dict", "long": "str", "pair": "tuple", "df": "pandas.DataFrame"}
         assert await executor.value("d") == {"a": [1, None, True]}
+        await executor.execute("for i in range(30): globals()[f't{i:02}'] = f'{i:02}' * 5_000")
+        texts = {name: each for name, each in executor.variables().items() if name[1:].isdigit()}
+        assert [type(each) for each in texts.values()] == [str] * 19 + [RemoteValue] * 11
+        assert await executor.value("t29") == "29" * 5_000
         summary = present["df"].summary
         assert isinstance(summary, DataFrameObject)
         assert summary.rows == 3
@@ -283,34 +292,32 @@ class TestVariables:
     async def test_value_of_lost_kernel_says_so(self, executor: RemoteExecutor) -> None:
         await executor.execute("x = (1, 2)")
         value = executor.variables()["x"]
-        pid = await pid_of(executor)
-        os.kill(pid, signal.SIGKILL)
-        assert ends(pid)
+        await killed(executor)
         with pytest.raises(RemoteKernelError, match="no variable of the kernel is named 'x' now"):
             await asyncio.to_thread(value.fetch)
         lost(await executor.execute("x"))
 
-    def test_large_deep_or_foreign_value_is_not_plain(self) -> None:
-        itself: list[object] = []
-        itself.append(itself)
-        deep: list[object] = []
-        for _ in range(10_000):
-            deep = [deep]
-        for value in (itself, deep, 10**5_000, (1,), {1: 2}, b"x", [object()]):
-            assert encode_plain(value) is None
-        for long in ("x" * 10_001, [1]):
-            assert encode_scalar(long) is None
+
+def test_deep_or_foreign_value_is_not_plain() -> None:
+    itself: list[object] = []
+    itself.append(itself)
+    deep: list[object] = []
+    for _ in range(10_000):
+        deep = [deep]
+    for value in (itself, deep, 10**5_000, (1,), {1: 2}, b"x", [object()]):
+        assert encode_plain(value) is None
+
+
+def test_too_large_value_is_refused_before_it_is_encoded() -> None:
+    """Encoded, these two would take ten gigabytes."""
+    text = "x" * 10**6
+    for value in ([text] * 10_000, {str(n): [text] for n in range(10_000)}):
+        with pytest.raises(ValueError, match=r"holds 10,0\d\d MB and at most 64 MB"):
+            encode({"texts": value}, "texts", FETCH_BYTES)
 
 
 @pytest.mark.kernel
 class TestStarting:
-    def test_executor_serves_event_loops_in_turn(self) -> None:
-        executor = RemoteExecutor()
-        asyncio.run(executor.execute("x = 1"))
-        asyncio.run(executor.execute("x += 1"))
-        assert executor.variables() == {"x": 2}
-        asyncio.run(executor.shutdown())
-
     async def test_missing_kernel_is_one_clear_sentence(self) -> None:
         async with RemoteExecutor("no-such") as executor:
             error = (await executor.execute("1")).error

@@ -3,7 +3,6 @@
 The numbers are those of the rules of approval.
 """
 
-import asyncio
 import gc
 import json
 import os
@@ -26,6 +25,7 @@ from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
+from tests.contracts.told import abandoned_cells_end
 from tests.corpora.entries import FOLDER
 
 URL = "http://data.example.invalid/x.csv"
@@ -385,8 +385,6 @@ async def test_judge_is_released_with_its_cell(desk: Desk) -> None:
         await desk.run(f"a = [{number}]\nb = sum(a)")
     await desk.run("open('OUTSIDE/x', 'w')")
     assert desk.permit.held is not None
-    for each in threading.enumerate():
-        if each.name == "parsimony-cell":
-            await asyncio.to_thread(each.join)
+    await abandoned_cells_end()
     gc.collect()
     assert judging() <= before  # others may have ended meanwhile

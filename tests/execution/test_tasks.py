@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.interrupt import CodeGuard
 from parsimony_kernel.execution.tasks import TaskExit, staying
 
 
@@ -106,6 +105,20 @@ async def test_task_cancelled_early_leaves_nothing_unawaited() -> None:
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
+async def test_factory_set_by_code_is_kept_and_used() -> None:
+    made: list[object] = []
+
+    def theirs(loop: asyncio.AbstractEventLoop, code: Any, **given: Any) -> "asyncio.Task[Any]":
+        made.append(code)
+        return asyncio.Task(code, loop=loop, **given)
+
+    with staying(loop := asyncio.get_running_loop()):
+        loop.set_task_factory(theirs)
+    with staying(loop), pytest.raises(TaskExit):
+        await asyncio.create_task(leaves())
+    assert len(made) == 1
+
+
 def test_foreign_tasks_are_created_as_before(loop: asyncio.AbstractEventLoop) -> None:
     async def cell(go: asyncio.Event) -> None:
         with staying(asyncio.get_running_loop()):
@@ -131,46 +144,3 @@ def test_foreign_tasks_are_created_as_before(loop: asyncio.AbstractEventLoop) ->
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             loop.run_until_complete(task)
-
-
-class Noting:
-    """A factory of somebody's, which notes what it made tasks of."""
-
-    def __init__(self) -> None:
-        self.given: list[dict[str, Any]] = []
-
-    def __call__(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any
-    ) -> "asyncio.Task[Any]":
-        self.given.append(given)
-        return asyncio.Task(coroutine, loop=loop, **given)
-
-
-def test_factory_set_by_code_is_kept_and_used(
-    loop: asyncio.AbstractEventLoop,
-) -> None:
-    theirs: Any = Noting()
-
-    async def kernel() -> None:
-        with staying(loop):
-            loop.set_task_factory(theirs)
-        with staying(loop):
-            task = asyncio.create_task(leaves())
-        assert len(theirs.given) == 1
-        with pytest.raises(TaskExit):
-            await task
-
-    loop.run_until_complete(kernel())
-
-
-async def test_driven_code_starts_contained_tasks() -> None:
-    started: list[asyncio.Task[None]] = []
-
-    async def code() -> None:
-        started.append(asyncio.create_task(leaves()))
-        await asyncio.sleep(0)
-
-    with CodeGuard() as guard:
-        assert await guard.drive(code()) is None
-    with pytest.raises(TaskExit):
-        await started[0]

@@ -49,6 +49,12 @@ def question(events: Sequence[AgentEvent]) -> UserInputRequested:
     return last
 
 
+def read_by_model(session: Any, role: str = "tool") -> list[str]:
+    """What the model has last read in messages of ``role``."""
+    messages = session._model.requests[-1].messages
+    return [str(each["content"]) for each in messages if each["role"] == role]
+
+
 async def test_program_start_waits_and_runs_as_shown(start: Any, tmp_path: Path) -> None:
     session = start(call("run_code", code=SHELL), DONE)
     asked = question(await ask(session))
@@ -76,8 +82,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
     assert isinstance(events[-1], RunCompleted)
-    told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
-    assert "did not allow" in told[0]["content"]
+    assert "did not allow" in read_by_model(session)[0]
 
 
 async def test_approval_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
@@ -171,10 +176,9 @@ async def test_later_calls_wait_with_the_asking_one(
     await ask(session)
     await gather(session.resume(reply))
     assert ("y" in session.executor.variables()) == runs
-    messages = session._model.requests[-1].messages
-    told = [m["content"] for m in messages if m["role"] == "tool"]
+    told = read_by_model(session)
     assert [words in each for words, each in zip(read, told, strict=True)] == [True, True]
-    said = [m["content"] for m in messages if m["role"] == "user"]
+    said = read_by_model(session, "user")
     assert any(reply in each for each in said) == (reply == "use a file")
 
 
@@ -360,8 +364,7 @@ class TestTheStatement:
         await gather(session.resume("Don't"))
         assert not (tmp_path.parent / "sent").exists()
         assert session.executor.variables() == {"runs": []}
-        told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
-        assert "What ran before it is taken back" in told[0]["content"]
+        assert "What ran before it is taken back" in read_by_model(session)[0]
 
     async def test_declined_second_reach_keeps_first_effect_once(
         self, start: Any, tmp_path: Path
@@ -375,8 +378,8 @@ class TestTheStatement:
         again = question(await gather(session.resume("Run it")))
         assert "second" in (again.context or "")
         await gather(session.resume("Don't"))
-        told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
-        assert "What it did outside stays: Line 1 writes outside" in told[-1]["content"]
+        told = read_by_model(session)[-1]
+        assert "What it did outside stays: Line 1 writes outside" in told
         first = tmp_path.parent / "first"
         try:
             assert first.read_text() == "x"

@@ -91,11 +91,7 @@ def assert_finished(cell: Cell, made: str) -> None:
 
 LEAVING = {
     "sys.exit": "import sys\nsys.exit(3)",
-    "SystemExit": "raise SystemExit",
-    "exit": "exit()",
     "quit, by name": "quit",
-    "in a callback": "import atexit, sys\nlist(map(sys.exit, [1]))",
-    "awaited": "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait leave()",
     "in a task": (
         "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
     ),
@@ -154,7 +150,6 @@ def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) ->
 HUNGRY = {
     "one block": "[0] * 10**15",
     "an array": "import numpy as np\nnp.ones(10**15)",
-    "raised": "raise MemoryError",
     "recursion": "def f(): return f()\nf()",
     "little by little": (
         "import resource\n"
