@@ -82,7 +82,7 @@ async def test_discarded_value_is_gone() -> None:
     await executor.execute("df = df.assign(b=1)")
     change = checkpoints.close()
     assert change is not None
-    await executor.execute("df = 5")
+    await executor.execute("df = 5; import gc; gc.collect()")
     assert of_changes([change]).lines() == ["~ df: DataFrame, 1 × 1 → no longer there"]
 
 
