@@ -427,11 +427,11 @@ class Checkpoints:
     def _protect(self, what: Cell) -> str:
         bound = self.bindings()
         self._room.begin_cell()
-        names = suspects(what, bound)
+        likely, others = suspects(what, bound)
         newest = self._taken[max(self._taken)]
         doubted = dict[str, Kept]()
-        for name in (*sorted(names.likely), *sorted(names.others)):
-            value, is_likely = bound[name], name in names.likely
+        for name in (*sorted(likely), *sorted(others)):
+            value, is_likely = bound[name], name in likely
             if is_likely or is_free(value) or holds_objects(value):
                 kept = self._keep(newest, value)
             else:

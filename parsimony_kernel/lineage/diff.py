@@ -5,7 +5,6 @@ rules aren't, and the lines say so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.text import plural
@@ -27,33 +26,19 @@ _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
 
-@dataclass(frozen=True)
-class BindingDifference:
-    """The difference in one name or file.
+class Diff(dict[str, tuple[str, ...]]):
+    """The lines on each variable and file that differs, by name or path, variables first.
 
-    The first of ``lines`` is about the name, the others about the content. ``+`` means new, ``-``
-    gone, ``~`` changed, ``?`` perhaps changed.
+    The first line is about the name, the others about the content. ``+`` means new, ``-`` gone,
+    ``~`` changed, ``?`` perhaps changed.
     """
-
-    name: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Diff:
-    """The differences in variables and files, by name."""
-
-    bindings: tuple[BindingDifference, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.bindings)
 
     def lines(self) -> list[str]:
         """Return all lines, or those of the first names if there are very many."""
         if not self:
             return ["Nothing that it did to the variables is left to tell."]
-        lines = [line for each in self.bindings[:_MOST_NAMES] for line in each.lines]
-        more = len(self.bindings) - _MOST_NAMES
+        lines = [line for each in [*self.values()][:_MOST_NAMES] for line in each]
+        more = len(self) - _MOST_NAMES
         return [*lines, f"And {more} more."] if more > 0 else lines
 
 
@@ -78,24 +63,24 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
                 uncertain.add(name)
         held = {**change.copies.by_id, **held}
         images.update(change.images)
-    found = list[BindingDifference]()
+    found = Diff()
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
         if name in uncertain and (one is ABSENT or one is other):
-            line = f"? {name}: perhaps changed, for there was no copy"
-            found.append(BindingDifference(name, (line,)))
+            found[name] = (f"? {name}: perhaps changed, for there was no copy",)
         elif one is not other or name in touched:
-            lines = lines_of(name, (one, other), held, {**held, **images})
-            found.append(BindingDifference(name, lines))
-    return Diff((*found, *map(_of_file, sorted(files, key=lambda each: each.path))))
+            found[name] = lines_of(name, (one, other), held, {**held, **images})
+    for state in sorted(files, key=lambda each: each.path):
+        found[str(state.path)] = (_of_file(state),)
+    return found
 
 
-def _of_file(state: FileState) -> BindingDifference:
+def _of_file(state: FileState) -> str:
     name, was = state.path.name, f"file, {state.size:,} bytes"
     if not state.then:
-        return BindingDifference(name, (f"- {name}: {was}",))
+        return f"- {name}: {was}"
     size = state.path.stat().st_size if state.path.is_file() else 0
-    return BindingDifference(name, (f"~ {name}: {was} → file, {size:,} bytes",))
+    return f"~ {name}: {was} → file, {size:,} bytes"
 
 
 def lines_of(

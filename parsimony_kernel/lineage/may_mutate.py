@@ -4,7 +4,6 @@ import dis
 import functools
 import linecache
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
@@ -19,29 +18,20 @@ _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR
 _MOST_FUNCTIONS = 200
 
 
-@dataclass(frozen=True)
-class Suspects:
-    """Names that a piece of code uses, by how likely it is to mutate their objects.
+def suspects(what: Cell, bound: Mapping[str, Any]) -> tuple[Set[str], Set[str]]:
+    """Return the names in ``bound`` that the analyzed code ``what`` may mutate.
 
-    Args:
-        likely: names whose objects the code probably mutates, by static analysis.
-        others: names that it only uses.
+    Returns:
+        The names whose objects it probably mutates, by static analysis, and the others it uses.
     """
-
-    likely: frozenset[str]
-    others: frozenset[str]
-
-
-def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
-    """Return the names in ``bound`` that the analyzed code ``what`` may mutate."""
     reach = Reach(bound, what.reads | what.may_mutate)
     used = reach.used
     if what.changes_any:
-        return Suspects(frozenset(bound), frozenset())
+        return bound.keys(), set()
     if what.changes_all or reach.functions or any(changes_arguments(bound[name]) for name in used):
-        return Suspects(frozenset(used), frozenset())
+        return used, set()
     likely = {name for name in used if name in what.may_mutate or is_bound(bound[name])}
-    return Suspects(frozenset(likely), frozenset(used - likely))
+    return likely, used - likely
 
 
 class Reach:

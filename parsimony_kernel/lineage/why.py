@@ -4,7 +4,7 @@ Pure: the ledger in, an ``Explanation`` out. Unknown origins are reported as unk
 """
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,84 +20,24 @@ _NEAREST = 3
 
 
 @dataclass(frozen=True)
-class Input:
-    """An input of a step.
-
-    Args:
-        name: the variable.
-        version: the version used, 0 if its origin is unknown.
-        now: its current version, 0 if it is gone.
-        is_stale: whether it has changed since, so that the variables made from it are stale.
-    """
-
-    name: str
-    version: int
-    now: int
-    is_stale: bool = False
-
-
-@dataclass(frozen=True)
-class Step:
-    """One binding or mutation of a variable.
-
-    Args:
-        name: the variable.
-        version: the version that the step made.
-        place: the cell, in words for people.
-        code: the statements that made and mutated the variable, one per line, at most three.
-        inputs: the variables that it was made from.
-        sources: the files and addresses that the cell read.
-        at: the time in ISO 8601, or ``""``.
-    """
-
-    name: str
-    version: int
-    place: str
-    code: str
-    inputs: tuple[Input, ...] = ()
-    sources: tuple[str, ...] = ()
-    at: str = ""
-
-
-@dataclass(frozen=True)
 class Explanation:
     """The provenance of a variable.
 
     Args:
         name: the variable.
+        words: the chain for people, one step below the other, or why there is none.
         steps: the newest steps, newest first, and older ones with an input that changed since.
-        left_out: the number of older steps left out.
-        problem: why there are no steps.
-        nearest: similar names, if the variable doesn't exist.
+        stale: the inputs of these steps that have changed since, at the versions used.
     """
 
     name: str
-    steps: tuple[Step, ...] = ()
-    left_out: int = 0
-    problem: str = ""
-    nearest: tuple[str, ...] = ()
-
-    @property
-    def stale(self) -> tuple[Input, ...]:
-        """The inputs that have changed since, each once."""
-        return tuple(
-            dict.fromkeys(each for step in self.steps for each in step.inputs if each.is_stale)
-        )
+    words: str
+    steps: tuple[VariableOrigin, ...] = ()
+    stale: tuple[InputRef, ...] = ()
 
     def text(self) -> str:
-        """Render the chain, one step below the other."""
-        if self.problem:
-            near = ", ".join(_safe(each) for each in self.nearest)
-            return self.problem + (f" Did you mean {near}?" if near else "")
-        names = [f"{_safe(step.name)} v{step.version}" for step in self.steps]
-        beside = max(map(len, names)) + 2
-        lines = [_heading(self), ""]
-        for name, step in zip(names, self.steps, strict=True):
-            lines.append(f"{name:<{beside}}{step.place}{_time(step.at)}")
-            lines += [" " * beside + detail for detail in _details(step)]
-        if self.left_out:
-            lines.append(f"and {self.left_out:,} earlier {plural('step', self.left_out)}")
-        return "\n".join(lines)
+        """Return the chain for people."""
+        return self.words
 
 
 def why(
@@ -117,59 +57,47 @@ def why(
     """
     chain = list(ledger.ancestry(name))
     if not chain:
-        return _unexplained(ledger, name, present)
+        return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
-    stale = frozenset(ledger.stale(name, chain))
-    places = _places(ledger, turns or {})
-    shown = [
+    changed = {*ledger.stale(name, chain)}
+    steps = [
         each
         for at, each in enumerate(chain)
-        if at < MOST_STEPS or not stale.isdisjoint(each.inputs)
+        if at < MOST_STEPS or not changed.isdisjoint(each.inputs)
     ][: 2 * MOST_STEPS]
-    steps = tuple(
-        Step(
-            name=each.name,
-            version=each.version,
-            place=places.get(each.cell_run) or _place(each, turns or {}, 0),
-            code=_statements_of(each),
-            inputs=_inputs(ledger, each, stale),
-            sources=each.sources,
-            at=each.at,
-        )
-        for each in shown
-    )
-    return Explanation(name, steps, len(chain) - len(steps))
+    stale = dict.fromkeys(ref for each in steps for ref in each.inputs if ref in changed)
+    places = _places(ledger, turns or {})
+    count = len(chain)
+    heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
+    heading += ", newest first." if count > 1 else "."
+    if stale:
+        heading += f" Changed since: {_listed(dict.fromkeys(_safe(ref.name) for ref in stale))}."
+    lines, names = [heading, ""], [_versioned(each) for each in steps]
+    beside = max(map(len, names)) + 2
+    for label, each in zip(names, steps, strict=True):
+        place = places.get(each.cell_run) or _place(each, turns or {}, 0)
+        lines.append(f"{label:<{beside}}{place}{_time(each.at)}")
+        lines += [" " * beside + detail for detail in _details(each, changed, ledger)]
+    if left := count - len(steps):
+        lines.append(f"and {left:,} earlier {plural('step', left)}")
+    return Explanation(name, "\n".join(lines), tuple(steps), tuple(stale))
 
 
-def _inputs(
-    ledger: OriginLedger, origin: VariableOrigin, stale: frozenset[InputRef]
-) -> tuple[Input, ...]:
-    return tuple(
-        Input(ref.name, ref.version, ledger.version(ref.name), ref in stale)
-        for ref in origin.inputs
-    )
-
-
-def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:
+def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> str:
     if name in present:
-        return Explanation(
-            name,
-            problem=f"{_safe(name)} was bound before origins were tracked, or by something that "
-            "is no cell, so where it comes from is not known. Run the cell that makes it again.",
+        return (
+            f"{_safe(name)} was bound before origins were tracked, or by something that is no "
+            "cell, so where it comes from is not known. Run the cell that makes it again."
         )
     known = ledger.versions()
     deleting = [each for each in ledger.cell_runs() if name in each.deleted]
     if name in known and deleting:
-        place = _places(ledger, {})[deleting[-1].number]
-        return Explanation(name, problem=f"{_safe(name)} was deleted by {place}.")
+        return f"{_safe(name)} was deleted by {_places(ledger, {})[deleting[-1].number]}."
     there = sorted({*present, *(each for each, version in known.items() if version)})
     folded = {each.casefold(): each for each in there}
     near = difflib.get_close_matches(name.casefold(), folded, n=_NEAREST, cutoff=0.6)
-    return Explanation(
-        name,
-        problem=f"There is no variable {_safe(name)}.",
-        nearest=tuple(folded[each] for each in near),
-    )
+    meant = f" Did you mean {', '.join(_safe(folded[each]) for each in near)}?" if near else ""
+    return f"There is no variable {_safe(name)}.{meant}"
 
 
 def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
@@ -220,27 +148,17 @@ def _safe(text: str) -> str:
     )
 
 
-# The text
-
-
-def _heading(told: Explanation) -> str:
-    steps = len(told.steps) + told.left_out
-    line = f"{_safe(told.name)} comes from {steps:,} {plural('step', steps)}"
-    line += ", newest first." if steps > 1 else "."
-    if told.stale:
-        line += f" Changed since: {_listed(dict.fromkeys(_safe(ref.name) for ref in told.stale))}."
-    return line
-
-
-def _details(step: Step) -> Iterable[str]:
-    yield from step.code.splitlines()
-    inputs = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if each.version]
-    if inputs:
-        yield f"made from {_listed(inputs)}"
-    for each in step.inputs:
-        if each.is_stale and each.version:
-            name = _safe(each.name)
-            now = f"at version {each.now} now" if each.now else "gone now"
+def _details(
+    step: VariableOrigin, stale: Collection[InputRef], ledger: OriginLedger
+) -> Iterator[str]:
+    yield from _statements_of(step).splitlines()
+    known = [each for each in step.inputs if each.version]
+    if known:
+        yield f"made from {_listed([*map(_versioned, known)])}"
+    for each in known:
+        if each in stale:
+            name, version = _safe(each.name), ledger.version(each.name)
+            now = f"at version {version} now" if version else "gone now"
             yield f"! made from {name} version {each.version}; {name} is {now}"
     unknown = [_safe(each.name) for each in step.inputs if not each.version]
     if unknown:
@@ -250,6 +168,10 @@ def _details(step: Step) -> Iterable[str]:
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
         yield f"reads {more:,} more {plural('source', more)}"
+
+
+def _versioned(each: InputRef | VariableOrigin) -> str:
+    return f"{_safe(each.name)} v{each.version}"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -22,45 +22,6 @@ def desk(request: pytest.FixtureRequest, shell: Any) -> Desk:
     return Desk(executor=NotebookExecutor(shell))
 
 
-SETTING = """
-df = pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"]})
-rows = [1, [2]]
-index = {"df": df, "nested": {"k": 1}}
-seen = {1}
-"""
-
-TURNS = {
-    "bound anew": "df = df.assign(z=1); rows = None",
-    "changed in place": "df['z'] = 1; df.loc[0, 'a'] = 9; rows[1].append(3); seen.add(2)",
-    "new and gone": "made = [1]; del seen",
-    "through a holder": "index['df'].loc[1, 's'] = 'q'; index['nested'].clear(); index['new'] = 1",
-    "all of it": "df['z'] = 1; df = df.iloc[:1]; rows.clear(); made = df; del seen; index[1] = df",
-}
-
-
-def shot(desk: Desk) -> dict[str, str]:
-    return {
-        name: value.to_csv() if isinstance(value, pd.DataFrame) else repr(value)
-        for name, value in desk.executor.variables().items()
-    }
-
-
-@pytest.mark.parametrize("code", TURNS.values(), ids=TURNS.keys())
-async def test_undo_and_redo_are_exact_inverses(desk: Desk, code: str) -> None:
-    await desk.mine(SETTING)
-    before = shot(desk)
-    objects = {name: id(value) for name, value in desk.executor.variables().items()}
-    await desk.turn("t", code)
-    after = shot(desk)
-    assert after != before
-    for _ in range(3):
-        assert not desk.undo("t").lost
-        assert shot(desk) == before
-        assert {name: id(value) for name, value in desk.executor.variables().items()} == objects
-        assert not desk.redo("t").lost
-        assert shot(desk) == after
-
-
 async def test_redo_keeps_later_changes(desk: Desk) -> None:
     await desk.mine("a = 1; b = [1]; c = [1]")
     await desk.turn("t", "a = 2; b.append(2); c.append(2); d = 5")
@@ -211,7 +172,7 @@ async def test_unused_new_opaque_object_is_removed(desk: Desk) -> None:
 
 async def test_turns_imports_stay_silently(desk: Desk) -> None:
     await desk.turn("t", "import json as j\nfrom collections import OrderedDict\nx = j.dumps(1)")
-    assert [each.name for each in desk.changes.diff("t").bindings] == ["x"]
+    assert [*desk.changes.diff("t")] == ["x"]
     assert desk.undo("t") == PutBack(removed=("x",))
     await desk.mine("y = j.dumps(2), OrderedDict")
     await desk.turn("u", "import math")

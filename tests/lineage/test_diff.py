@@ -82,7 +82,7 @@ async def test_discarded_value_is_gone() -> None:
     await executor.execute("df = df.assign(b=1)")
     change = checkpoints.close()
     assert change is not None
-    await executor.execute("df = 5")
+    await executor.execute("df = 5; import gc; gc.collect()")
     assert of_changes([change]).lines() == ["~ df: DataFrame, 1 × 1 → no longer there"]
 
 
@@ -251,30 +251,3 @@ def test_value_descriptions_are_short() -> None:
     assert short(np.zeros((2, 3))) == "array of float64, 2 × 3"
     assert short(pd.Timestamp("2020-01-02")) == "2020-01-02 00:00:00"
     assert short(int) == "class int"
-
-
-BESIDES = {
-    "attrs": ("df = pd.DataFrame({'a': [1]})", "df.attrs['u'] = 1", "~ df: DataFrame, 1 × 1"),
-    "attrs of a frame in a list": (
-        "xs = [pd.DataFrame({'a': [1]})]", "xs[0].attrs['u'] = 1", "~ xs: list of 1",
-    ),
-    "labels of rows": (
-        "df = pd.DataFrame({'a': [1, 2]})", "df.index = ['p', 'q']", "~ df: DataFrame, 2 × 1",
-    ),
-    "the order of keys": (
-        "from collections import OrderedDict\nod = OrderedDict(a=1, b=2)", "od.move_to_end('a')",
-        "~ od: OrderedDict",
-    ),
-    "a slot": (
-        "class S:\n    __slots__ = ('v',)\ns = S()\ns.v = 1", "s.v = 2", "~ s: S",
-    ),
-    "an attribute of a list": (
-        "class S(list): pass\ns = S([1])\ns.v = 1", "s.v = 2", "~ s: S",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("setting", "code", "wanted"), BESIDES.values(), ids=BESIDES.keys())
-async def test_metadata_changes_are_reported(setting: str, code: str, wanted: str) -> None:
-    lines = [line.removesuffix(", changed in place") for line in (await ran(setting, code)).lines()]
-    assert wanted in lines

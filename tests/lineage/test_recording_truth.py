@@ -4,47 +4,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
+from looks import look
 from watched_notebook import Notebook
 
 from parsimony_kernel.lineage.snapshot import visible
 
 
 def contents(notebook: Notebook) -> dict[str, Any]:
-    return {name: content(value) for name, value in visible(notebook.names, {}).items()}
-
-
-def content(value: Any, depth: int = 0) -> Any:
-    """All that ``value`` holds, as text and tuples."""
-    if depth > 6:
-        return "deep"
-    match value:
-        case pd.DataFrame():
-            columns = [value.iloc[:, at].to_numpy() for at in range(value.shape[1])]
-            return ("frame", *(repr(each) for each in (value.columns, value.index, value.attrs)),
-                    repr(value.columns.names), content(columns, depth + 1))  # fmt: skip
-        case pd.Series():
-            return ("series", repr(value.name), repr(value.index), content(value.to_numpy()))
-        case np.ndarray() if value.dtype != object:
-            return ("array", value.shape, str(value.dtype), value.tobytes())
-        case np.ndarray():
-            return ("array", value.shape, str(value.dtype), content(value.tolist(), depth + 1))
-        case dict():
-            return ("dict", *((repr(key), content(each, depth + 1)) for key, each in value.items()))
-        case list() | tuple():
-            return (type(value).__name__, *(content(each, depth + 1) for each in value))
-        case memoryview():
-            return ("memory", *value.tolist())
-        case type():
-            return ("class", repr(sorted((k, repr(v)) for k, v in vars(value).items())))
-    if type(value).__module__ == "__main__":
-        slots = getattr(type(value), "__slots__", ())
-        own = getattr(value, "__dict__", {})
-        held = {**own, **{each: getattr(value, each, None) for each in slots}}
-        return (type(value).__name__, content(held, depth + 1))
-    return repr(value)
+    return {name: look(value) for name, value in visible(notebook.names, {}).items()}
 
 
 CORPUS = Path(__file__).parents[1] / "corpora" / "recorded.toml"

@@ -1,20 +1,15 @@
 """Notebooks that are really run: what a slice says rebuilds a variable, rebuilds it."""
 
 import asyncio
-import copy
-import itertools
-import random
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import BuiltinMethodType, FunctionType
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from looks import look
 
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
@@ -115,46 +110,6 @@ class Notebook:
             await self.executor.execute(code)
 
 
-def is_same(one: Any, other: Any, depth: int = 0) -> bool:
-    if depth > 6:
-        return True
-    if isinstance(one, pd.DataFrame):
-        return isinstance(other, pd.DataFrame) and one.equals(other)
-    if isinstance(one, BuiltinMethodType):
-        return isinstance(other, BuiltinMethodType) and is_same(
-            one.__self__, other.__self__, depth + 1
-        )
-    if isinstance(one, FunctionType | type):
-        return type(one) is type(other) and one.__name__ == other.__name__
-    if type(one).__name__ != type(other).__name__:
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(
-            is_same(one[key], other[key], depth + 1) for key in one
-        )
-    if isinstance(one, list):
-        return len(one) == len(other) and all(
-            is_same(a, b, depth + 1) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, random.Random):
-        return bool(one.getstate() == other.getstate())
-    if isinstance(one, Iterator):
-        return is_same(_rest(one), _rest(other), depth + 1)
-    if isinstance(one, type({}.keys()) | type({}.values())):
-        return is_same(list(one), list(other), depth + 1)
-    if type(one).__module__ == "__main__":
-        return is_same(vars(one), vars(other), depth + 1)
-    return bool(one == other)
-
-
-def _rest(moving: Iterator[Any]) -> Any:
-    """What an iterator still has to give, or what it says of that."""
-    try:
-        return list(itertools.islice(copy.deepcopy(moving), 20))
-    except TypeError:
-        return type(moving).__name__
-
-
 def rebuilt(code: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(code, "<slice>", "exec"), names)
@@ -181,8 +136,8 @@ def check(steps: Steps) -> tuple[int, int]:
         except Exception as exc:
             pytest.fail(f"{name}: {exc!r}\n{whole}\n=====\n{script.code}")
         assert name in again, f"{name}\n{whole}\n=====\n{script.code}"
-        assert is_same(value, again[name]), (
-            f"{name}: {value!r}, not {again[name]!r}\n{whole}\n=====\n{script.code}"
+        assert look(value) == look(again[name]), (
+            f"{name}: {look(value)}, not {look(again[name])}\n{whole}\n=====\n{script.code}"
         )
     return len(variables), refused
 
@@ -227,7 +182,7 @@ def test_unrecorded_change_leaves_with_its_undo(name: str, steps: Steps) -> None
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
     script = slice_of(notebook.executor.origin_ledger, name)
-    assert is_same(notebook.executor.variables()[name], rebuilt(script.code)[name])
+    assert look(notebook.executor.variables()[name]) == look(rebuilt(script.code)[name])
 
 
 @st.composite
@@ -254,7 +209,7 @@ def test_irrelevant_statements_are_dropped(cells: Steps) -> None:
     for name, value in notebook.executor.variables().items():
         script = slice_of(notebook.executor.origin_ledger, name)
         statements = [each.source for _, kept in script.parts for each in kept]
-        assert is_same(value, rebuilt("\n".join(statements))[name])
+        assert look(value) == look(rebuilt("\n".join(statements))[name])
         other = "1" if name.endswith("2") else "2"
         if name[0] in "lnd":
             assert not [each for each in statements if f"l{other}" in each or f"n{other}" in each]

@@ -28,11 +28,9 @@ async def test_chain_is_newest_first(desk: Desk) -> None:
     await desk.run("raw = pd.read_csv('cars.csv')\nextra = 1")
     await desk.act("df = raw.assign(b=2)", "total = int(df.b.sum())\nprint(1)")
     told = explained(desk, "total")
-    assert [(step.name, step.version, step.place, step.code) for step in told.steps] == [
-        ("total", 1, "turn 3, step 2", "total = int(df.b.sum())"),
-        ("df", 1, "turn 3, step 1", "df = raw.assign(b=2)"),
-        ("raw", 1, "your cell", "raw = pd.read_csv('cars.csv')"),
-    ]
+    assert [(step.name, step.version) for step in told.steps] == [
+        ("total", 1), ("df", 1), ("raw", 1)
+    ]  # fmt: skip
     lines = [line.split(" · ")[0] for line in told.text().splitlines()]
     assert lines == [
         "total comes from 3 steps, newest first.",
@@ -68,23 +66,24 @@ async def test_the_statements_that_made_it_are_told(
     desk: Desk, cells: list[str], code: str
 ) -> None:
     await desk.run(*cells)
-    assert explained(desk, "df").steps[0].code == code
+    lines = explained(desk, "df").text().splitlines()[3:]
+    assert [line.strip() for line in lines][: code.count("\n") + 1] == code.splitlines()
 
 
 @pytest.mark.parametrize(
     ("later", "stale", "told"),
     [
-        (["a.append(5)", "a = [3]"], [("a", 1, 3)], "made from a version 1; a is at version 3 now"),
-        (["del a"], [("a", 1, 0)], "made from a version 1; a is gone now"),
+        (["a.append(5)", "a = [3]"], [("a", 1)], "made from a version 1; a is at version 3 now"),
+        (["del a"], [("a", 1)], "made from a version 1; a is gone now"),
         (["b.append(3)"], [], "b comes from 3 steps, newest first.\n"),
     ],
 )
 async def test_later_change_shows_both_versions(
-    desk: Desk, later: list[str], stale: list[tuple[str, int, int]], told: str
+    desk: Desk, later: list[str], stale: list[tuple[str, int]], told: str
 ) -> None:
     await desk.run("a = [1]", "b = a + [2]", *later)
     found = explained(desk, "b")
-    assert [(each.name, each.version, each.now) for each in found.stale] == stale
+    assert [(each.name, each.version) for each in found.stale] == stale
     assert told in found.text()
     assert ("Changed since: a." in found.text()) == bool(stale)
 
@@ -93,7 +92,8 @@ async def test_what_changed_many_steps_before_is_told(desk: Desk) -> None:
     await desk.run("x0 = [1]", *(f"x{n} = x{n - 1} + [{n}]" for n in range(1, 30)), "x0 = [5]")
     told = explained(desk, "x29")
     assert "Changed since: x0." in told.text()
-    assert (told.steps[-1].name, told.left_out) == ("x1", 9)
+    assert told.steps[-1].name == "x1"
+    assert told.text().endswith("and 9 earlier steps")
 
 
 async def test_what_a_library_works_out_when_it_is_asked_is_no_change(desk: Desk) -> None:
@@ -116,7 +116,7 @@ async def test_unknown_origin_is_stated(desk: Desk) -> None:
 async def test_unknown_name_suggests_nearest(desk: Desk) -> None:
     await desk.run("prices = [1]\nother = 2")
     told = explained(desk, "Price")
-    assert (told.steps, told.nearest) == ((), ("prices",))
+    assert told.steps == ()
     assert told.text() == "There is no variable Price. Did you mean prices?"
     assert explained(desk, "zzz").text() == "There is no variable zzz."
 
@@ -134,7 +134,7 @@ async def test_imports_are_no_steps(desk: Desk) -> None:
 async def test_long_chain_is_cut_and_counted(desk: Desk) -> None:
     await desk.run("x = [0]", *(f"x = x + [{i}]" for i in range(MOST_STEPS + 4)))
     told = explained(desk, "x")
-    assert (len(told.steps), told.left_out) == (MOST_STEPS, 5)
+    assert len(told.steps) == MOST_STEPS
     assert told.text().splitlines()[-1] == "and 5 earlier steps"
     assert f"comes from {MOST_STEPS + 5} steps" in told.text()
 

@@ -1,17 +1,15 @@
 """Notebooks that are really run: what an undo or a redo says of a name is so."""
 
 import asyncio
-from collections import ChainMap, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from looks import look, met
 
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
@@ -49,6 +47,7 @@ q2 = collections.ChainMap(d1, {})
 p1 = pd.DataFrame({"a": [1, 2, 3], "o": [[1], [2], [3]]})
 p2 = p1.copy()
 s1 = p1["a"]
+r1 = bytearray(b"ab")
 g1 = functools.partial(list.append, l1)
 g2 = l2.append
 def f1(xs): xs.append(n1)
@@ -97,6 +96,7 @@ STATEMENTS = (
     "np.add(a1, 1, out=a1)", "np.add(a1, 1, a1)", "a1.sort()", "a1.T[0] = 5", "a1.flat[1] = 6",
     "[each.fill(3) for each in (a1, a2)]", "q1.append({n})", "q1[0].append({l})", "q1.rotate()",
     "q2['new'] = {n}", "q2['k'].append(6)", "q2 = collections.ChainMap({d})",
+    "r1[0] = 0", "p1.columns = [*'xy'][:len(p1.columns)]", "p1._update_inplace(p1.iloc[:1])",
     "p1['b'] = {n}", "p2.loc[0, 'a'] = {n}", "p1['o'][0].append({n})", "p2 = p1", "p1 = p2.copy()",
     "s1.iloc[0] = {n}", "s1 = p1['o']", "p1.at[1, 'o'].append({n})", "p2['o'] = p1['o']",
     "p1['o'].map(lambda xs: xs.append(5))", "p2['o'].apply(list.clear)", "del p1",
@@ -125,71 +125,6 @@ CELLS = st.lists(statements(), min_size=1, max_size=3).map("\n".join)
 TURNS = st.lists(CELLS, min_size=1, max_size=3)
 
 
-CHANGEABLE = (dict, list, deque, set, np.ndarray, pd.DataFrame, pd.Series, ChainMap)
-
-
-class Looks:
-    """What a value holds, as plain values that can be compared; ``met`` are the objects in it
-    that can be changed."""
-
-    def __init__(self) -> None:
-        self.met: list[Any] = []
-        self._within: list[int] = []
-
-    def at(self, value: Any) -> Any:
-        if isinstance(value, CHANGEABLE) or type(value).__module__ == "__main__":
-            self.met.append(value)
-        if id(value) in self._within:
-            return ("again", len(self._within) - self._within.index(id(value)))
-        self._within.append(id(value))
-        try:
-            return type(value).__name__, self._inside(value)
-        finally:
-            self._within.pop()
-
-    def _inside(self, value: Any) -> Any:
-        match value:
-            case dict():
-                return [(repr(key), self.at(each)) for key, each in value.items()]
-            case list() | tuple() | deque():
-                return [self.at(each) for each in value]
-            case set():
-                return sorted(map(repr, value))
-            case np.ndarray():
-                return value.shape, [self.at(each) for each in value.ravel().tolist()]
-            case pd.DataFrame():
-                return [(label, self._inside(value[label])) for label in value.columns]
-            case pd.Series():
-                return value.name, value.index.tolist(), [self.at(each) for each in value]
-            case ChainMap():
-                return self.at(value.maps)
-            case FunctionType():
-                return value.__code__.co_code, self.at(value.__defaults__)
-            case type():
-                return [self.at(each) for each in vars(value).values() if type(each) is list]
-            case int() | float() | str() | None:
-                return value
-        kind = type(value)
-        if kind.__module__ == "__main__":
-            slots = [self.at(value.v)] if kind.__name__ == "Slotted" else []
-            return slots or self.at(vars(value))
-        if kind.__name__ == "partial":
-            return self.at(value.args)
-        if kind.__name__ == "builtin_function_or_method":
-            return self.at(value.__self__)
-        if kind.__name__ == "list_iterator":
-            return value.__length_hint__()
-        return id(value)
-
-
-def met(values: Iterable[Any]) -> list[Any]:
-    """The objects in ``values`` that can be changed, themselves too, each once."""
-    looks = Looks()
-    for value in values:
-        looks.at(value)
-    return list({id(each): each for each in looks.met}.values())
-
-
 class Photo:
     """What names held at one time, and what the objects looked like, those of ``before`` too."""
 
@@ -197,12 +132,12 @@ class Photo:
         self._holds = {name: set(map(id, met([value]))) for name, value in bindings.items()}
         # Kept alive, so that no other object has the identity of one.
         self._objects: list[Any] = met([*bindings.values(), *(before._objects if before else ())])
-        self._looks = {id(each): Looks().at(each) for each in self._objects}
+        self._looks = {id(each): look(each) for each in self._objects}
         self._inside = {id(each): set(map(id, met([each]))) for each in self._objects}
 
     def differing(self) -> set[int]:
         """The objects that look otherwise by now."""
-        return {id(each) for each in self._objects if Looks().at(each) != self._looks[id(each)]}
+        return {id(each) for each in self._objects if look(each) != self._looks[id(each)]}
 
     def holding(self, objects: set[int]) -> set[str]:
         return {name for name, held in self._holds.items() if held & objects}
@@ -225,7 +160,7 @@ class Notebook:
 
     def look(self) -> dict[str, tuple[Any, int]]:
         version = self.executor.origin_ledger.version
-        return {name: (Looks().at(value), version(name)) for name, value in self.values().items()}
+        return {name: (look(value), version(name)) for name, value in self.values().items()}
 
     async def run(self, code: str, scope: RunScope = USER) -> None:
         self.ran.append(("# mine\n" if scope is USER else "# agent\n") + code)
@@ -248,7 +183,7 @@ class Notebook:
 
     def held(self, *times: dict[str, Any]) -> list[dict[str, Any]]:
         """What the objects hold now that names were bound to at some times."""
-        return [{name: Looks().at(value) for name, value in each.items()} for each in times]
+        return [{name: look(value) for name, value in each.items()} for each in times]
 
     def is_so(
         self,
@@ -276,9 +211,9 @@ class Notebook:
                 value = self.values()[name]
                 pairs = [(id(each), each) for each in met([value])]
                 for key, each in [(id(aliases[name]), value), *pairs]:
-                    look = Looks().at(each)
-                    assert look == photo.get(key, look), (
-                        f"in {name}: {look}, not {photo[key]}\n{back}\n{whole}"
+                    seen = look(each)
+                    assert seen == photo.get(key, seen), (
+                        f"in {name}: {seen}, not {photo[key]}\n{back}\n{whole}"
                     )
                 continue
             is_told = name in back.restored or name in back.removed
@@ -388,3 +323,25 @@ def test_users_later_changes_stay_and_report_is_true(turn: list[str], later: lis
 @example(["l1.append(5)\nd1['k'].append(6)", "d2['in']['k'].append(5)"], 0, 0)
 def test_uncopied_value_is_reported_lost(turn: list[str], size: int, effort: int) -> None:
     asyncio.run(play(turn, [], Room(size, effort)))
+
+
+async def go_back(steps: list[str], hop: int) -> None:
+    book, states = Notebook(), []
+    await book.run(BEGINNING)
+    checkpoints = book.executor.checkpoints()
+    for code in steps:
+        states.append((checkpoints.take(), book.look()))
+        await book.run(code, RunScope("t", "n.ipynb", "t"))
+    for number, before in states[-hop::-hop]:
+        back, whole = checkpoints.put_back(number), "\n".join(book.ran)
+        now = book.look()
+        for name in {*now, *before} - set(back.lost):
+            assert now.get(name) == before.get(name), f"{name}\n{back}\n{whole}"
+
+
+@QUIET
+@BOUNDED
+@given(st.lists(CELLS, min_size=1, max_size=5), st.integers(1, 3))
+@example(["l1.append(5)", "r1[0] = 0"], 2)
+def test_any_sequence_restores_to_any_checkpoint(steps: list[str], hop: int) -> None:
+    asyncio.run(go_back(steps, hop))
