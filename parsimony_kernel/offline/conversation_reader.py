@@ -11,7 +11,7 @@ from typing import Any
 
 from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
-from parsimony_kernel.offline.schema import Table, read_table
+from parsimony_kernel.offline.code import Table, read_table
 from parsimony_kernel.offline.words import fold, table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
@@ -188,9 +188,7 @@ def _words(text: str) -> str:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content") or ""
-    parts = [{"text": content}] if isinstance(content, str) else content
-    return "".join(str(part.get("text", "")) for part in parts)
+    return str(message.get("content") or "")
 
 
 def _parsed(text: str) -> dict[str, Any]:
