@@ -40,6 +40,7 @@ class Column:
     dtype: str = ""
     samples: tuple[str, ...] = ()
     dates: str | None = None
+    missing: int = 0
     made_of: tuple["Column", ...] = ()
     how: str = ""
     part: str = ""
@@ -171,7 +172,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     kind = "year" if kind == "number" and "year" in words.fold(name) and is_year else kind
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     dates = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), None)
-    return Column(name, kind if dates is None else "date", dtype, seen, dates)
+    missing = int(summary.get("missing") or 0)
+    return Column(name, kind if dates is None else "date", dtype, seen, dates, missing)
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,7 @@ class _Planner:
         self.turn, self.tools = turn, tools
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
-        saved = re.findall(r"Saved as ([^.]*)", turn.told)
-        self.saved = [re.findall(r"`(\w+)`", each) for each in saved]
+        self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
         self.subject = ""
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
@@ -206,7 +205,9 @@ class _Planner:
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
+        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
+        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -295,12 +296,11 @@ class _Planner:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant; else the newest that has all that the others have.
+        # The one whose names are said is meant.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        names = {name: {c.name for c in known[name].columns} for name in fit}
-        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+        names = [*fit]
+        return fit[self.turn.choose("Which table do you mean?", names) if names[1:] else names[0]]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -330,8 +330,6 @@ class _Planner:
         periods = {each.part or each.name.casefold() for each in dates}
         lines = enumerate(filter(str.strip, printed.splitlines()))
         told = " ".join(words.sentence(e, cell.unit * (at == 0), periods) for at, e in lines)
-        if not (told or cell.table or cell.chart) and query.do != "head":
-            told = f"{cell.purpose}: see the step below."
         self.made.append(replace(cell, told=told))
         bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []

@@ -64,8 +64,10 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        if query.goes_on or self._is_short():
-            self._go_on()
+        before = self.before(self.table) if query.goes_on or self._is_short() else None
+        no_if(before is None and query.goes_on, "before")
+        if before is not None:
+            self._go_on(before)
         self._complete()
         if self.asked:
             raise self.asked
@@ -404,12 +406,9 @@ class Reader:
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
 
-    def _go_on(self) -> None:
+    def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before(self.table)
-        no_if(before is None and query.goes_on, "before")
-        if before is None:
-            return
+        query = self.query
         no_if(before.any_of and query.filters, "parts")
         query.columns = query.columns or [c for c in self.bare if c.is_measure]
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
@@ -481,8 +480,7 @@ class Reader:
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
-        groups = len(query.groups)
-        is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
+        is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")
 
@@ -514,7 +512,10 @@ class Reader:
 
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
-        query = self.query
+        query, measures = self.query, self.table.measures
+        if query.agg not in ("", "count") and not (query.columns or query.window):
+            no_if(not measures, "nothing", self.table.name)
+            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], query.columns and not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
@@ -528,7 +529,6 @@ class Reader:
             is_open = is_amount or any(g.is_measure for g in query.groups)
             no_if(is_open and not query.agg, "counted", self.table.name)
             query.agg = query.agg or "count"
-            no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():

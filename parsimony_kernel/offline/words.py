@@ -37,9 +37,9 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     top. Words are lower case, marks stand for what was recognised before: ``{C}`` a column
     (``{Cm}`` a measure, ``{Ct}`` a time, ``{Cb}`` yes or no, ``{Ck}`` any other), ``{V}`` a value
     (``M``, a month), ``{N}`` a number, ``{T}`` a table, ``{Q}`` a quoted text, ``{P}`` a part of a
-    date, ``{D}`` a date; ``{Cs}``, ``{Vs}`` and ``{Gs}`` are lists; ``{agg}`` is a function. Named groups
-    and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is tested, and
-    shown by docs.
+    date, ``{D}`` a date; ``{Cs}``, ``{Vs}`` and ``{Gs}`` are lists; ``{agg}`` is a function. Named
+    groups and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is
+    tested, and shown by docs.
     """
     macros = dict(table()["macros"])
     macros["agg"] = f"(?:{'|'.join(functions().values())})"
