@@ -218,8 +218,7 @@ class Reader:
 
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
-        listed: list[Column] = self.marks[mark]
-        words = self.raw[mark]
+        listed, words = self.marks[mark], self.raw[mark]
         fit = {
             "measure": [c for c in listed if c.kind in ("number", "year", "boolean")],
             "group": [c for c in listed if not c.is_measure] or listed,
@@ -512,12 +511,13 @@ class Reader:
 
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
-        query, measures = self.query, self.table.measures
-        if query.agg not in ("", "count") and not (query.columns or query.window):
+        query = self.query
+        measures = [c for c in self.table.measures if c not in query.groups]
+        if query.agg not in ("", "count") and not query.columns:
             no_if(not measures, "nothing", self.table.name)
             query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
         if query.window == "rolling":  # over one row for each time, without a missing day
-            time, is_one = query.groups[0], query.columns and not query.groups[1:]
+            time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
             is_even = is_one and time.part in ("", "day") and self.look(look, why) is True
             no_if(not is_even, "rolling", time.label)

@@ -366,6 +366,7 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("horsepower by origin", "mean Horsepower"),
         ("which origin has the highest weight", "highest Weight_in_lbs"),
         ("average by origin", "Horsepower"),
+        ("7 day rolling mean", "temp_max"),
     ],
 )
 async def test_two_readings_are_a_question(tables: Notebook, request_: str, choice: str) -> None:
