@@ -296,11 +296,12 @@ class _Planner:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant.
+        # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        names = [*fit]
-        return fit[self.turn.choose("Which table do you mean?", names) if names[1:] else names[0]]
+        names = {name: {c.name for c in known[name].columns} for name in fit}
+        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
+        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""

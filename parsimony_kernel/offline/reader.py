@@ -283,8 +283,7 @@ class Reader:
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
         slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
-        is_twice = any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg", "limit"))
-        no_if(is_twice, "parts")
+        no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         self._set_columns(said)
