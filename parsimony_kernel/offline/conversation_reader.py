@@ -11,7 +11,7 @@ from typing import Any
 
 from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
-from parsimony_kernel.offline.schema import Table, read_table
+from parsimony_kernel.offline.code import Table, read_table
 from parsimony_kernel.offline.words import fold, table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
@@ -39,16 +39,13 @@ class Answer:
 
     Args:
         error: the kind of the error and its text; empty when there was none.
-        result: what code printed as ``stdout``, its ``variables``.
+        result: what code printed as ``stdout``.
+        variables: those that it tells of, by name.
     """
 
     error: str
     result: Mapping[str, Any]
-
-    @property
-    def variables(self) -> dict[str, Mapping[str, Any]]:
-        """The variables that it tells of, by name."""
-        return {str(v.get("name")): v for v in self.result.get("variables") or ()}
+    variables: Mapping[str, Mapping[str, Any]]
 
 
 def _key(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -179,7 +176,9 @@ def _answer(told: Mapping[str, Any]) -> Answer:
     keys = ("error_message", "message", "reason")
     text = next((str(told[key]) for key in keys if told.get(key)), "It failed.")
     error = text if text.startswith(kind) else f"{kind}: {text}"
-    return Answer(error if "error" in told else "", result if isinstance(result, dict) else {})
+    result = result if isinstance(result, dict) else {}
+    variables = {str(v.get("name")): v for v in result.get("variables") or ()}
+    return Answer(error if "error" in told else "", result, variables)
 
 
 def _words(text: str) -> str:
@@ -188,9 +187,7 @@ def _words(text: str) -> str:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content") or ""
-    parts = [{"text": content}] if isinstance(content, str) else content
-    return "".join(str(part.get("text", "")) for part in parts)
+    return str(message.get("content") or "")
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -19,18 +19,16 @@ from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
+from parsimony_kernel.offline.code import Query, Table, read_table
 from parsimony_kernel.offline.conversation_reader import Answer, Transcript, Unclear, no_if, read
 from parsimony_kernel.offline.reader import Reader
-from parsimony_kernel.offline.schema import Query, Table, read_table
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
-_EMPTY = re.compile(
-    r"Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)(?=$)", re.MULTILINE
-)
+_EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
 # What is suggested where there is neither a table nor a file.
 _NO_FILE = ["load FILE.csv", "mean COLUMN by COLUMN in FILE.csv"]
 _CHART = re.compile("(?i)chart|plot|graph")
@@ -80,8 +78,7 @@ class _Planner:
         self.turn, self.tools = turn, tools
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
-        saved = re.findall(r"Saved as ([^.]*)", turn.told)
-        self.saved = [re.findall(r"`(\w+)`", each) for each in saved]
+        self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
         self.subject = ""
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
@@ -113,10 +110,7 @@ class _Planner:
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
-        gone = [name for name in sorted(self.turn.gone) if name in self.turn.request]
-        why += "".join(f" `{name}` no longer exists: load it again." for name in gone)
-        again = [f"load {each}" for each in self.files if _named(each) in gone]
-        steps = [*(f"`{each}`" for each in [*again, *self._suggestions()][:2]), REAL_MODEL]
+        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
@@ -138,7 +132,6 @@ class _Planner:
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
-        no_if(clause("why", request), "why")
         tokens = tokenize(request)
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         no_if(deeds and any(t.kind == "file" for t in tokens), "unused", *deeds[:1])
@@ -154,10 +147,9 @@ class _Planner:
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            listed = self._suggestions(), words.examples()[9::4]
-            here, there = (spoken(f"`{e.rstrip('?')}`" for e in each) for each in listed)
-            self.notes.append(f"You can ask here, for example: {here}.")
-            self.notes += [f"With tables of cars and of weather: {there}.", REAL_MODEL]
+            here = spoken(f"`{each}`" for each in self._suggestions())
+            there = words.table()["no"]["examples"]
+            self.notes += [f"You can ask here, for example: {here}.", there, REAL_MODEL]
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
@@ -169,8 +161,9 @@ class _Planner:
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
             if is_all and aside:
+                title = code.capital(query.table.replace("_", " "))
                 told = f"All rows of `{query.table}`."
-                self.made.append(code.Cell("", _capital(query.table), query.table, told=told))
+                self.made.append(code.Cell("", title, query.table, told=told))
             elif not (is_all and part[0].low in ("use", "take", "with", "using")):
                 self._compute(query)
         if aside:
@@ -212,7 +205,9 @@ class _Planner:
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
+        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
+        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -220,7 +215,7 @@ class _Planner:
 
     def _loaded(self, path: str, name: str, **reading: Any) -> tuple[Table | None, str]:
         """The table that a file holds, read in one way, and the error."""
-        call = self._called("run_code", code.load(path, name, **reading).arguments)
+        call = self._called("run_code", code.load(path, name, **reading))
         # What the call itself told: the same name may have been loaded in another way since.
         table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
         return (None if call.error else table), call.error
@@ -262,7 +257,7 @@ class _Planner:
 
     def _looked(self, expression: str, why: str) -> Any:
         """What an expression comes to, as JSON; ``None`` where the model is not told."""
-        result = self._done("run_code", code.looked(expression, why).arguments)
+        result = self._done("run_code", code.arguments(f"print({expression})", why))
         with suppress(ValueError):
             return json.loads(str(result.get("stdout")))
         return None
@@ -288,7 +283,9 @@ class _Planner:
         found: list[Query] = []
         left: list[tuple[Reader, Unclear]] = []
         for about in (*first, *others):
-            reader = Reader(part, about, self.turn, self._looked, self._before)
+            # Beside a table that is meant, no other is searched for values.
+            look = self._looked if about in first or not first else lambda *_: None
+            reader = Reader(part, about, self.turn, look, self._before)
             try:
                 found.append(reader.read())
             except Unclear as unclear:
@@ -322,7 +319,7 @@ class _Planner:
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         cell = code.write(query, about, sorted(self.taken))
-        result = self._done("run_code", cell.arguments)
+        result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
         if len(self._originals()) > 1 and about.name != self.subject:
@@ -334,8 +331,6 @@ class _Planner:
         periods = {each.part or each.name.casefold() for each in dates}
         lines = enumerate(filter(str.strip, printed.splitlines()))
         told = " ".join(words.sentence(e, cell.unit * (at == 0), periods) for at, e in lines)
-        if not (told or cell.table or cell.chart) and query.do != "head":
-            told = f"{cell.purpose}: see the step below."
         self.made.append(replace(cell, told=told))
         bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
@@ -349,14 +344,14 @@ class _Planner:
         if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        saved = [name for names in self.saved for name in names if name in known]
         # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
-        last = [name for name in (self.saved or [[]])[-1] if name in known]
-        names = last or (saved[-1:] if is_drawn and _CHART.search(said) else [])
+        saved = self.saved if _CHART.search(said) else self.saved[-1:]
+        names = [name for names in saved for name in names if name in known][-1:]
         names = names or [self.subject] * bool(self.subject and not is_drawn) or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
         name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
-        return code.Cell("", _capital(name), *(("", name) if is_drawn else (name,)))
+        title = code.capital(name.replace("_", " "))
+        return code.Cell("", title, *(("", name) if is_drawn else (name,)))
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
@@ -369,8 +364,8 @@ class _Planner:
             stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
             no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
-            export = code.Cell(code.text("export", name, path), f"Write {name} to {path}")
-            self._done("run_code", export.arguments)
+            export = code.arguments(code.text("export", name, path), f"Write {name} to {path}")
+            self._done("run_code", export)
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
@@ -388,10 +383,6 @@ class _Planner:
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
         self.published.append(told)
-
-
-def _capital(name: str) -> str:
-    return name.replace("_", " ").strip().capitalize()
 
 
 def _named(path: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
+from parsimony_kernel.offline.code import CODES, Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
-from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
@@ -64,8 +64,10 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        if query.goes_on or self._is_short():
-            self._go_on()
+        before = self.before(self.table) if query.goes_on or self._is_short() else None
+        no_if(before is None and query.goes_on, "before")
+        if before is not None:
+            self._go_on(before)
         self._complete()
         if self.asked:
             raise self.asked
@@ -216,8 +218,7 @@ class Reader:
 
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
-        listed: list[Column] = self.marks[mark]
-        words = self.raw[mark]
+        listed, words = self.marks[mark], self.raw[mark]
         fit = {
             "measure": [c for c in listed if c.kind in ("number", "year", "boolean")],
             "group": [c for c in listed if not c.is_measure] or listed,
@@ -276,28 +277,23 @@ class Reader:
             return False
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
-        slots = dict(said.get("set", {}))
-        slots |= {"agg": "count"} if "rows" in said else {}
-        slots |= {"chart": said["chart"]} if "chart" in said else {}
-        slots |= {"agg": english.aggregate(said["agg"])} if "agg" in said else {}
-        no_if(any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")), "parts")
+        slots = {"ascending": "low" in said, **said.get("set", {})}
+        given = [slot for slot in ("chart", "limit", "q", "rows") if slot in said]
+        slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
+        slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
+        # Any word for a function that is none of the table's counts rows.
+        slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
+        no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
-        if "n" in said:
-            setattr(query, said.get("number", "limit"), self.marks[said["n"]])
-        query.ascending = query.ascending or "low" in said
-        if "text" in said:
-            query.text = " ".join(self.raw.get(each, each) for each in said["text"].split())
         self._set_columns(said)
         return True
 
     def _set_columns(self, said: english.Row) -> None:
         query = self.query
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
-        is_drawn = query.agg not in ("", "nunique") or query.do in ("histogram", "box", "scatter")
-        query.columns += [self.pick(mark, "measure" if is_drawn else "") for mark in marks]
-        # What is plotted against what: the first goes up.
-        query.columns = query.columns[:: -1 if query.do == "scatter" and marks else 1]
+        is_any = query.agg == "nunique" or query.do in ("rename", "describe")
+        query.columns += [self.pick(mark, "" if is_any else "measure") for mark in marks]
         if "pair" in said:
             pair = tuple(map(self.pick, re.findall(r"C\w\d+", said["pair"])))
             name = " - ".join(each.name for each in pair)
@@ -306,9 +302,7 @@ class Reader:
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
             query.groups += [group] if group not in query.groups else []
-        if "sort" in said and "g" in said:
-            query.columns.append(self.pick(said["sort"], "measure"))
-        elif "sort" in said:
+        if "sort" in said:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
@@ -336,10 +330,11 @@ class Reader:
         for mark in re.findall(r"C\w\d+|P\d+", text):
             if mark[0] == "C":
                 found.append(self.pick(mark, "group"))
-                continue
-            column, part = self.time(self.raw[mark]), self.marks[mark]
-            no_if(column.kind == "year" and part != "year", "part", self.table.name, part)
-            found.append(column if column.kind == "year" else part_of(column, part))
+            else:
+                column, part = self.time(self.raw[mark]), self.marks[mark]
+                is_part = column.kind != "year"
+                no_if(not is_part and part != "year", "time", self.table.name, part)
+                found.append(part_of(column, part) if is_part else column)
         return found
 
     def _keep(self, said: english.Row) -> bool:
@@ -409,12 +404,9 @@ class Reader:
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
 
-    def _go_on(self) -> None:
+    def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before(self.table)
-        no_if(before is None and query.goes_on, "before")
-        if before is None:
-            return
+        query = self.query
         no_if(before.any_of and query.filters, "parts")
         query.columns = query.columns or [c for c in self.bare if c.is_measure]
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
@@ -486,16 +478,15 @@ class Reader:
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
-        groups = len(query.groups)
-        is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
+        is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
-        no_if(query.share and not is_clear, "share")
+        no_if(query.share and (query.window or not is_clear), "share")
 
     def _check(self) -> None:
         """Every slot is of use, and something was asked."""
         query = self.query
-        name = query.window or "share" * query.share or ("aggregate" if query.groups else "number")
-        kind = english.table()["kinds"][name if query.do == "aggregate" else query.do]
+        is_single = query.do == "aggregate" and not query.groups
+        kind = english.table()["kinds"]["number" if is_single else query.do]
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
@@ -503,7 +494,6 @@ class Reader:
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
-        is_single = query.do == "aggregate" and not query.groups
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
@@ -511,7 +501,7 @@ class Reader:
         for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
-            no_if(size > kind.get(slot, 0), kind.get("no", "parts"))
+            no_if(size > kind.get(slot, 0), "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
@@ -521,17 +511,23 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        if query.window == "rolling":
-            self._check_rolling()
+        measures = [c for c in self.table.measures if c not in query.groups]
+        if query.agg not in ("", "count") and not query.columns:
+            no_if(not measures, "nothing", self.table.name)
+            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
+        if query.window == "rolling":  # over one row for each time, without a missing day
+            time, is_one = query.groups[0], not query.groups[1:]
+            look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
+            is_even = is_one and time.part in ("", "day") and self.look(look, why) is True
+            no_if(not is_even, "rolling", time.label)
         elif not query.columns:
             no_if(query.window and not query.agg, "unused", query.window)
             is_said = self._names_rows() or query.filters or query.agg or self.bare
             no_if(not is_said, "nothing", self.table.name)
-            is_amount = {*fold(self.table.name)} & english.filler("amounts")
-            no_if(is_amount and not (query.agg or query.filters), "amount", self.table.name)
-            no_if(any(g.is_measure for g in query.groups) and not query.agg, "counted")
+            is_amount = {*fold(self.table.name)} & english.filler("amounts") and not query.filters
+            is_open = is_amount or any(g.is_measure for g in query.groups)
+            no_if(is_open and not query.agg, "counted", self.table.name)
             query.agg = query.agg or "count"
-            no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():
@@ -565,14 +561,6 @@ class Reader:
         over = [g.kind for g in query.groups if g.is_time and not g.part][:1]
         is_said = query.chart in ("line", "auto") or (over == ["date"] and "over time" in self.text)
         return bool(over and is_said and not (query.window or query.limit))
-
-    def _check_rolling(self) -> None:
-        """A rolling value needs one row for each time, and no day missing between."""
-        query, time = self.query, self.query.groups[0]
-        no_if(not query.columns or time.part not in ("", "day"), "rolling")
-        look = code("is_even", query, time)
-        is_even = self.look(look, f"Look whether each {time.label} has one row") is True
-        no_if(not is_even, "gaps", time.label)
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:

@@ -31,9 +31,18 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def rows() -> list[tuple[re.Pattern[str], Row]]:
-    """Compile the rows of the table, with the meaning of their braces filled in."""
+    """Compile the rows of the table, with the meaning of their braces filled in.
+
+    A row takes its words out of the request and sets slots of the query; rows are tried from the
+    top. Words are lower case, marks stand for what was recognised before: ``{C}`` a column
+    (``{Cm}`` a measure, ``{Ct}`` a time, ``{Cb}`` yes or no, ``{Ck}`` any other), ``{V}`` a value
+    (``M``, a month), ``{N}`` a number, ``{T}`` a table, ``{Q}`` a quoted text, ``{P}`` a part of a
+    date, ``{D}`` a date; ``{Cs}``, ``{Vs}`` and ``{Gs}`` are lists; ``{agg}`` is a function. Named
+    groups and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is
+    tested, and shown by docs.
+    """
     macros = dict(table()["macros"])
-    macros["agg"] = f"(?:{'|'.join(table()['words'].values())})"
+    macros["agg"] = f"(?:{'|'.join(functions().values())})"
     macros["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
     macros |= {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
     listed = table()["row"].values()
@@ -49,10 +58,9 @@ def asides() -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in table()["aside"].values()]
 
 
-def examples() -> list[str]:
-    """List a request for each row."""
-    listed = [*table()["aside"].values(), *table()["row"].values()]
-    return [str(row["example"]) for row in listed if "example" in row]
+def functions() -> dict[str, str]:
+    """List the functions that have words of their own, with them."""
+    return {each: row["words"] for each, row in table()["functions"].items() if "words" in row}
 
 
 def operators() -> dict[str, str]:
@@ -74,7 +82,7 @@ def filler(kind: str) -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
     texts = [row["re"] for row in table()["row"].values()]
-    texts += [*table()["words"].values(), *operators()]
+    texts += [*functions().values(), *operators()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
@@ -83,11 +91,11 @@ def keywords() -> frozenset[str]:
 
 def aggregate(word: str) -> str:
     """Name the function of a word; empty for any other word."""
-    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word.strip()))
-    return next(found, "")
+    return next((f for f, words in functions().items() if re.fullmatch(words, word.strip())), "")
 
 
-_FILES = table()["spellings"]["files"]
+READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split())
+_FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 _TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
 

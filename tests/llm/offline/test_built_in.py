@@ -266,13 +266,14 @@ async def test_two_months_are_compared(tables: Notebook) -> None:
         ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
         (
             "top 3 cars by horsepower for USA",
-            "Highest Horsepower (Origin is USA): pontiac grand prix, 230. Rows: 3 of 406.",
+            "Highest Horsepower (Origin is USA): pontiac grand prix, 230. "
+            "More rows tie with the last of these. Rows: 3 of 406.",
         ),
         (
             "top 3 stocks by price with price over 5000",
             "Highest price (price > 5000): none. Rows: 0",
         ),
-        ("show stocks", "Rows of stocks: see the step below."),
+        ("show stocks", "Rows of stocks."),
         (
             "7 day rolling mean of temp_max",
             "Highest 7-day rolling mean temp max: 2015-07-06, 32.21",
@@ -350,7 +351,8 @@ async def test_the_chart_is_the_newest(tables: Notebook) -> None:
 async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     said = (await done(notebook, "what can you do?")).summary
     assert said.startswith("You can ask here, for example: `load data/cars.json` and `load")
-    assert "With tables of cars and of weather: " in said
+    understood = {row["example"].rstrip("?") for row in ROWS}
+    assert understood.issuperset(table()["no"]["examples"].split("`")[1::2])
     await notebook.run(TABLES)
     said = (await done(notebook, "what can you do?")).summary
     assert said.startswith("You can ask here, for example: `mean Miles_per_Gallon by")
@@ -363,6 +365,8 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("plot the mean temperature by month", "temp_max"),
         ("horsepower by origin", "mean Horsepower"),
         ("which origin has the highest weight", "highest Weight_in_lbs"),
+        ("average by origin", "Horsepower"),
+        ("7 day rolling mean", "temp_max"),
     ],
 )
 async def test_two_readings_are_a_question(tables: Notebook, request_: str, choice: str) -> None:
@@ -381,7 +385,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("horsepower per weight by origin", "which ratio"),
         ("average weekly precipitation", "of totals"),
         ("average precipitation per week", "of totals"),
-        ("7 week rolling mean of temp_max", "over all rows, or over days"),
+        ("7 week rolling mean of temp_max", "over rows or days"),
         ("only the top 3 origins", "by what to rank"),
         ("mean customer churn by origin", "customer"),
         ("mean horsepower and total weight by origin", "ask in parts"),
@@ -389,7 +393,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("the 2 heaviest cars", '"heaviest"'),
         ("total precipitation from January to March", "a span"),
         ("how many symbols", "Say 'different'"),
-        ("top 3 origins by mean number of cars", "ask in parts"),
+        ("top 3 origins by mean number of cars", "by mean"),
         ("share of the top 3 cars by horsepower", "the share of what"),
         ("top 3 cars by horsepower per year", "ask in parts"),
         ("top 3 cars by horsepower sorted by weight", "ask in parts"),
@@ -397,7 +401,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("bar chart of mean horsepower", "needs a group"),
         ("tell me the growth rate", '"growth"'),
         ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
-        ("7 day rolling mean of price for symbol IBM", "Not each day has one row"),
+        ("7 day rolling mean of price for symbol IBM", "not each day has one row"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
@@ -455,7 +459,7 @@ async def test_table_is_exported_to_file(tables: Notebook) -> None:
 
 async def test_two_requests_in_one(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json as autos and plot mean horsepower by origin")
-    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns." in turn.summary
+    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns, 8 missing in" in turn.summary
     assert len(turn.codes) == 2
 
 
@@ -538,13 +542,12 @@ async def test_column_count_gives_rows(tables: Notebook) -> None:
     assert found.iloc[:, -1].sum() == len(WEATHER)
 
 
-async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook) -> None:
-    """Where the request loads it, it is loaded again."""
+async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Notebook) -> None:
+    """Where the request does not load it, its name is not known."""
     then = "plot the weekly mean temperature"
     for request, end in ((f"load data/seattle-weather.csv and {then}", "return_done"),
                          (f"use seattle_weather and {then}", "return_unable")):  # fmt: skip
         await notebook.ask(request)
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
-    assert "`seattle_weather` no longer exists: load it again" in turn.arguments["rationale"]
-    assert "load data/seattle-weather.csv" in turn.arguments["suggested_next_steps"][0]
+    assert '"seattle_weather"' in turn.arguments["rationale"]
