@@ -57,14 +57,14 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
         source: a path or an address.
         folder: the folder that a relative path is relative to.
         read: its states at the end of the cells that read it, newest first. A file that differs
-            now is ``stale`` and has no digest: its bytes aren't those that were read.
+            now has no digest: its bytes aren't those that were read.
     """
     if "://" in source:
         return SourceFile(path=source)
     now = source_state(source, folder)
     found = [state for state in read if state.path == source]
     if any(state != now for state in found):
-        return SourceFile(path=source, size_bytes=found[0].size_bytes, stale=True)
+        return SourceFile(path=source, size_bytes=found[0].size_bytes)
     if now.size_bytes is None or now.size_bytes > MAX_HASHED_BYTES:
         return SourceFile(path=source, size_bytes=now.size_bytes)
     try:
@@ -72,17 +72,17 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except (OSError, ValueError):
         return SourceFile(path=source)
-    if source_state(source, folder) != now:
-        return SourceFile(path=source, size_bytes=now.size_bytes, stale=True)
-    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest)
+    is_whole = source_state(source, folder) == now
+    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest if is_whole else None)
 
 
-def stale_note(sources: Collection[SourceFile]) -> str:
-    """Return a warning that names the stale ``sources``; empty without any."""
-    stale = [source.path for source in sources if source.stale]
-    if not stale:
+def changed_note(sources: Collection[SourceFile]) -> str:
+    """Return a warning that names the sources that changed since they were read; empty if none."""
+    sizes = {each.path: each.size_bytes for each in sources if not each.sha256}
+    changed = [repr(path) for path, size in sizes.items() if size in range(MAX_HASHED_BYTES + 1)]
+    if not changed:
         return ""
     return (
-        f"{', '.join(map(repr, stale))}: changed since it was read. What is published was made "
-        "from the earlier version: run its cell and publish again for the new one."
+        f"{', '.join(changed)}: changed since it was read. What is published was made from the "
+        "earlier version: run its cell and publish again for the new one."
     )
