@@ -64,7 +64,8 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
     now = source_state(source, folder)
     found = [state for state in read if state.path == source]
     if any(state != now for state in found):
-        return SourceFile(path=source, size_bytes=found[0].size_bytes)
+        sizes = (state.size_bytes for state in (*found, now) if state.size_bytes is not None)
+        return SourceFile(path=source, size_bytes=next(sizes, None))
     if now.size_bytes is None or now.size_bytes > MAX_HASHED_BYTES:
         return SourceFile(path=source, size_bytes=now.size_bytes)
     try:
