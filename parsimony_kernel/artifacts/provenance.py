@@ -79,10 +79,9 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
 
 def changed_note(sources: Collection[SourceFile]) -> str:
     """Return a warning that names the sources that changed since they were read; empty if none."""
-    sizes = {each.path: each.size_bytes for each in sources if not each.sha256}
-    changed = [
-        repr(path) for path, size in sizes.items() if size is not None and size <= MAX_HASHED_BYTES
-    ]
+    known = [each for each in sources if each.size_bytes is not None and not each.sha256]
+    sizes = {each.path: each.size_bytes or 0 for each in known}
+    changed = [repr(path) for path, size in sizes.items() if size <= MAX_HASHED_BYTES]
     if not changed:
         return ""
     return (
