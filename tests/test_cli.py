@@ -7,8 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from pkgutil import resolve_name
@@ -24,14 +23,12 @@ from parsimony_kernel.cli import main as cli
 from parsimony_kernel.cli.main import PROGRAM
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.state import HeldCall, SuspensionRecord
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.identity import content_sha
-from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
+from tests.artifacts.report_cases import clean, origin
 
 TABLE = tomllib.loads(Path(cli.__file__ or "").with_name("commands.toml").read_text())
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
@@ -39,19 +36,9 @@ MADE_BY = "import pandas as pd\nt = pd.DataFrame({'v': [1, 2]})"
 OLD = datetime.now(UTC) - timedelta(days=40)
 
 
-class _Clean(CodeExecutor):
-    async def value(self, name: str) -> Any:
-        return self.variables()[name]
-
-
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made again runs in a fresh namespace of this process: no kernel has to start."""
-
-    @asynccontextmanager
-    async def clean() -> AsyncIterator[_Clean]:
-        yield _Clean()
-
     monkeypatch.setattr(execution, "RemoteExecutor", clean)
 
 
@@ -111,18 +98,8 @@ def folder(tmp_path: Path) -> Path:
     for journal in (old, new):
         journal.close()
     publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
-    frame = pd.DataFrame({"v": [1, 2]})
-    origin = VariableOrigin(
-        name="t",
-        version=1,
-        actor="user",
-        notebook_path="a.ipynb",
-        cell_id="t",
-        run_id="r1",
-        code=MADE_BY,
-        code_sha=content_sha(MADE_BY.encode()),
-    )
-    publisher.publish("dataset", frame, variable="t", title="T", lineage=[origin], run_id="r1")
+    frame, lineage = pd.DataFrame({"v": [1, 2]}), [origin("t", MADE_BY, sources=())]
+    publisher.publish("dataset", frame, variable="t", title="T", lineage=lineage, run_id="r1")
     return tmp_path
 
 

@@ -3,11 +3,9 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -17,26 +15,19 @@ from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli.main import main
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.storage.journal import SqliteJournal
+from tests.artifacts.report_cases import clean, origin
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
 DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"
 
 
-def origin(name: str, code: str, folder: Path, *inputs: str) -> VariableOrigin:
-    return VariableOrigin(
-        name=name,
-        version=1,
-        actor="user",
-        notebook_path="a.ipynb",
-        cell_id=name,
-        run_id="r1",
-        code=code,
-        code_sha=content_sha(code.encode()),
+def made(name: str, code: str, folder: Path, *inputs: str) -> VariableOrigin:
+    return origin(
+        name,
+        code,
         inputs=tuple(InputRef(name=each, version=1) for each in inputs),
         sources=("a.csv",),
         source_states=(source_state("a.csv", folder),),
@@ -50,7 +41,7 @@ def work(tmp_path: Path) -> Path:
     (tmp_path / "a.ipynb").write_text("{}")
     publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
     frame = pd.read_csv(tmp_path / "a.csv")
-    table, chart = origin("t", CODE, tmp_path), origin("t_chart", DRAW, tmp_path, "t")
+    table, chart = made("t", CODE, tmp_path), made("t_chart", DRAW, tmp_path, "t")
     publisher.publish("dataset", frame, variable="t", title="Same", lineage=[table], run_id="r1")
     publisher.publish(
         "chart",
@@ -66,19 +57,9 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class _Clean(CodeExecutor):
-    async def value(self, name: str) -> Any:
-        return self.variables()[name]
-
-
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code runs in a fresh namespace of this process, where no kernel has to start."""
-
-    @asynccontextmanager
-    async def clean() -> AsyncIterator[_Clean]:
-        yield _Clean()
-
     monkeypatch.setattr(execution, "RemoteExecutor", clean)
 
 
@@ -143,7 +124,7 @@ def test_reaching_code_is_stopped_beforehand(work: Path) -> None:
     code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
     code += "u = pd.DataFrame({'v': [5]})"
     publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
-    frame, lineage = pd.DataFrame({"v": [5]}), [origin("u", code, work)]
+    frame, lineage = pd.DataFrame({"v": [5]}), [made("u", code, work)]
     publisher.publish("dataset", frame, variable="u", title="Five", lineage=lineage, run_id="r2")
     failed, _, err = refresh(work, "u")
     assert failed == 1

@@ -21,7 +21,6 @@ from parsimony_kernel.lineage.classes import TABLES, package_among
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
-MAX_CHART_ROWS = 5_000
 _FEW_ROWS = 10_000
 # The same as a model sees of a table, so that a page shows the rows its text refers to.
 HEAD_ROWS = 40
@@ -90,9 +89,8 @@ def encode_dataset(value: object, variable: str) -> Parquet:
     if write is None and _is_pandas(value):
         return _encode_pandas(_flat_frame(value, variable), variable)
     if write is None and not _gives_arrow(value):
-        is_spark = type_name(value) == "pyspark.DataFrame"
-        made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
-        remedy = "publish it with return_chart" if is_chart(value) else f"convert it, e.g. {made}"
+        pandas = "convert it to a DataFrame of pandas first"
+        remedy = "publish it with return_chart" if is_chart(value) else pandas
         raise CodecError(
             f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: {remedy}."
         )
@@ -324,15 +322,10 @@ def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
             altair.Chart.from_dict(chart)  # validates it
         spec: Spec = dict(chart) if _is_spec(value) else chart.to_dict()
         data = canonical_json(spec)
-    except altair.MaxRowsError as exc:
+    except (altair.MaxRowsError, jsonschema.ValidationError, ValueError, TypeError) as exc:
         raise CodecError(
-            f"The chart {variable!r} draws more than {MAX_CHART_ROWS:,} rows: aggregate first, "
-            "for example with groupby or resample, and chart the result."
-        ) from exc
-    except (jsonschema.ValidationError, ValueError, TypeError) as exc:
-        raise CodecError(
-            f"The chart {variable!r} is not valid ({_first_line(exc)}): correct it and publish "
-            "it again."
+            f"The chart {variable!r} is not valid ({_first_line(exc)}): correct it, or aggregate "
+            "its data first, and publish it again."
         ) from exc
     return data, spec
 

@@ -94,7 +94,6 @@ def render_page(
     return rendered(
         "artifacts/page.html.j2",
         title=report.title,
-        language=report.language,
         style=Markup(_STYLE),
         content=Markup(_within_the_wall(content)),
     )

@@ -57,14 +57,15 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
         source: a path or an address.
         folder: the folder that a relative path is relative to.
         read: its states at the end of the cells that read it, newest first. A file that differs
-            now is ``stale`` and has no digest: its bytes aren't those that were read.
+            now has no digest: its bytes aren't those that were read.
     """
     if "://" in source:
         return SourceFile(path=source)
     now = source_state(source, folder)
     found = [state for state in read if state.path == source]
     if any(state != now for state in found):
-        return SourceFile(path=source, size_bytes=found[0].size_bytes, stale=True)
+        sizes = (state.size_bytes for state in (*found, now) if state.size_bytes is not None)
+        return SourceFile(path=source, size_bytes=next(sizes, None))
     if now.size_bytes is None or now.size_bytes > MAX_HASHED_BYTES:
         return SourceFile(path=source, size_bytes=now.size_bytes)
     try:
@@ -72,17 +73,18 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except (OSError, ValueError):
         return SourceFile(path=source)
-    if source_state(source, folder) != now:
-        return SourceFile(path=source, size_bytes=now.size_bytes, stale=True)
-    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest)
+    is_whole = source_state(source, folder) == now
+    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest if is_whole else None)
 
 
-def stale_note(sources: Collection[SourceFile]) -> str:
-    """Return a warning that names the stale ``sources``; empty without any."""
-    stale = [source.path for source in sources if source.stale]
-    if not stale:
+def changed_note(sources: Collection[SourceFile]) -> str:
+    """Return a warning that names the sources that changed since they were read; empty if none."""
+    known = [each for each in sources if each.size_bytes is not None and not each.sha256]
+    sizes = {each.path: each.size_bytes or 0 for each in known}
+    changed = [repr(path) for path, size in sizes.items() if size <= MAX_HASHED_BYTES]
+    if not changed:
         return ""
     return (
-        f"{', '.join(map(repr, stale))}: changed since it was read. What is published was made "
-        "from the earlier version: run its cell and publish again for the new one."
+        f"{', '.join(changed)}: changed since it was read. What is published was made from the "
+        "earlier version: run its cell and publish again for the new one."
     )

@@ -115,7 +115,6 @@ class Publisher:
         variable: str = "",
         lineage: Iterable[VariableOrigin] = (),
         script: str | None = None,
-        language: str = "",
         seen: Collection[LiveName] = (),
     ) -> Published:
         """Publish a table, a chart, a script or a report.
@@ -135,7 +134,6 @@ class Publisher:
             lineage: the ledger's ancestry of ``variable``, newest first.
             script: the code that makes ``variable`` from its sources, stored beside it; by
                 default the cells of the lineage.
-            language: the language tag of a report, such as ``de``.
             seen: the kinds and live names of the artifacts that the run has read.
 
         Raises:
@@ -150,8 +148,7 @@ class Publisher:
         """
         title = title.strip()
         if not title:
-            whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
-            raise PublishError(f"{whose} needs a title: say in a few words what it shows.")
+            raise PublishError(f"The {kind} needs a title: say in a few words what it shows.")
         facts: dict[str, Any] = {"description": description, "run_id": run_id, "seen": seen}
         if kind == "notebook":
             _check_python(code := str(value), title)
@@ -159,7 +156,7 @@ class Publisher:
             data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
             return self._publish(kind, name, data, title=title, live_name=name, **facts)
         if kind == "report":
-            report = draft(title, str(value), lambda words: self.find(words).ref, language)
+            report = draft(title, str(value), lambda words: self.find(words).ref)
             shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
             logical_id = identity.report_logical_id(title=report.title, embedded=shown)
             facts["live_name"] = identity.slug_from_title(report.title)
@@ -274,7 +271,7 @@ class Publisher:
             **facts,
         )
         figure, undrawn = (None, "") if spec is None else _figure(spec, published.entry)
-        note = " ".join(filter(None, (provenance.stale_note(sources), undrawn)))
+        note = " ".join(filter(None, (provenance.changed_note(sources), undrawn)))
         return replace(published, figure=figure, note=note)
 
     def _publish_report(self, logical_id: str, report: Report, **facts: Any) -> Published:
@@ -369,11 +366,10 @@ def _check_python(code: str, name: str) -> None:
         raise PublishError(f"The script {name!r} is empty: give its code.")
     _, error = parse_python(code)
     if error is not None:
-        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        reason = str(error).replace("<unknown>, ", "")
         raise PublishError(
-            f"The script {name!r} isn't valid Python: {reason}{line}; fix it, and leave out magics "
-            "and shell commands."
+            f"The script {name!r} isn't valid Python: {reason}; fix it, and leave out magics and "
+            "shell commands."
         )
 
 

@@ -181,7 +181,8 @@ def _outcome(
         )
     if newest.ref != made.ref and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    if newest.ref == made.ref and store.is_whole(newest.ref) and not (accept and newest.is_stale):
+    is_known = newest.sources == made.sources or not accept
+    if newest.ref == made.ref and is_known and store.is_whole(newest.ref):
         return newest
     return store.publish(made, data)[0]
 
@@ -195,7 +196,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
             f"{_listed(gone)}: missing or unreadable, and {entry.title!r} is made from it. Put it "
             "back."
         )
-    changed = tuple(was.path for was, at in both if was.stale or was != at)
+    changed = tuple(was.path for was, at in both if was != at)
     if changed and not accept:
         raise RefreshError(
             f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "

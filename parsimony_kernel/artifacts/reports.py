@@ -13,21 +13,15 @@ from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
-from parsimony_kernel.artifacts.store import (
-    UnknownArtifactError,
-    parse_reference,
-    reference,
-)
+from parsimony_kernel.artifacts.store import UnknownArtifactError, parse_reference, reference
 from parsimony_kernel.identity import ArtifactRef
 
 MAX_BODY = 200_000
-LANGUAGE = "en"
 SCHEME = "artifact:"
 LINKS = ("http://", "https://", "mailto:", "#")
 
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 _DOCUMENT = re.compile(
-    r'---\ntitle: (?P<title>"[^\n]*")\nlang: (?P<language>"[^\n]*")\nartifacts: (?P<pins>\{.*\})\n'
+    r'---\ntitle: (?P<title>"[^\n]*")\nlang: "en"\nartifacts: (?P<pins>\{.*\})\n'
     r".*?\n---\n\n(?P<body>.*)",
     re.DOTALL,
 )
@@ -58,13 +52,11 @@ class Report:
 
     Args:
         title: plain text in one line.
-        language: a language tag.
         body: Markdown that refers to artifacts by name.
         pins: the snapshot of each name, in the order of first mention.
     """
 
     title: str
-    language: str
     body: str
     pins: Mapping[str, ArtifactRef] = field(default_factory=dict)
 
@@ -74,12 +66,7 @@ class Report:
         return tuple(dict.fromkeys(self.pins.values()))
 
 
-def draft(
-    title: str,
-    body: str,
-    find: Callable[[str], ArtifactRef],
-    language: str = "",
-) -> Report:
+def draft(title: str, body: str, find: Callable[[str], ArtifactRef]) -> Report:
     """Validate a report's text and pin the artifacts it refers to.
 
     ``![Caption](artifact:name)`` alone on a line shows an artifact; within a sentence it links to
@@ -89,15 +76,11 @@ def draft(
         title: the title, as plain text.
         body: Markdown; a first heading that repeats the title is dropped.
         find: resolves a name to a snapshot, or raises ``UnknownArtifactError``.
-        language: a language tag such as ``en`` or ``de-AT``; ``LANGUAGE`` by default.
 
     Raises:
         ReportError: the body is empty or too long, would run code, or shows other images.
         UnknownArtifactError: ``find`` doesn't know some names; one message for all of them.
     """
-    language = language or LANGUAGE
-    if not _LANGUAGE.fullmatch(language):
-        raise ReportError(f"{language!r} is no language tag: write one like 'en' or 'de-AT'.")
     title = " ".join(_cleaned(title).split())
     text = _without_title(_cleaned(body).strip("\n"), title).rstrip()
     if not text.strip():
@@ -120,7 +103,7 @@ def draft(
             unknown.append(str(exc))
     if unknown:
         raise UnknownArtifactError(" ".join(unknown))
-    return Report(title, language, text, pins)
+    return Report(title, text, pins)
 
 
 def _cleaned(text: str) -> str:
@@ -136,15 +119,10 @@ def _without_title(body: str, title: str) -> str:
 
 
 def _refuse(text: str) -> None:
-    if _SHORTCODE.search(text) or _SHORTCODE.search(unescape(text)):
+    if _SHORTCODE.search(text) or _SHORTCODE.search(unescape(text)) or _HEADER.search(text):
         raise ReportError(
-            "The report cannot be published, for it holds a shortcode ({{< … >}}): write the text "
-            "itself."
-        )
-    if _HEADER.search(text):
-        raise ReportError(
-            "The report cannot be published, for it has a header of its own between two lines of "
-            "---: leave it out, and write *** for a line across the page."
+            "The report cannot be published, for it holds a shortcode ({{< … >}}) or a header of "
+            "its own between two lines of ---: write the text itself, or *** for a line."
         )
 
 
@@ -201,7 +179,7 @@ def compose(report: Report) -> bytes:
     title = json.dumps(_SPECIAL.sub(r"\\\1", report.title), ensure_ascii=False)
     pins = {name: reference(ref) for name, ref in report.pins.items()}
     return (
-        f'---\ntitle: {title}\nlang: "{report.language}"\n'
+        f'---\ntitle: {title}\nlang: "en"\n'
         f"artifacts: {json.dumps(pins, ensure_ascii=False)}\nengine: markdown\n"
         "format:\n  html:\n    embed-resources: true\nexecute:\n  enabled: false\n---\n\n"
         f"{report.body}\n"
@@ -216,7 +194,6 @@ def parse(data: bytes) -> Report:
             raise ValueError("it has no header of ours")
         title = _ESCAPED.sub(r"\1", json.loads(found["title"]))
         pins = {name: parse_reference(ref) for name, ref in json.loads(found["pins"]).items()}
-        body = found["body"].removesuffix("\n")
-        return Report(title, json.loads(found["language"]), body, pins)
+        return Report(title, found["body"].removesuffix("\n"), pins)
     except (ValueError, RecursionError) as exc:
         raise ReportError(f"The report cannot be read ({exc}): publish it again.") from exc

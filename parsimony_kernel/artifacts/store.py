@@ -48,10 +48,10 @@ class UnknownArtifactError(LookupError):
 
 
 class SourceFile(BaseModel):
-    """A source that the code read, with its size in bytes and its digest if it was readable.
+    """A source that the code read, with its size in bytes and its digest, as far as known.
 
-    A ``stale`` source had changed, or was gone, by the time its result was published: its digest
-    is unknown, and the size is from the time of reading.
+    The digest of a source that has changed between being read and publishing is unknown, and so is
+    that of a very large file.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,7 +59,6 @@ class SourceFile(BaseModel):
     path: str
     size_bytes: int | None = None
     sha256: str | None = None
-    stale: bool = False
 
 
 class LogEntry(BaseModel):
@@ -109,11 +108,6 @@ class LogEntry(BaseModel):
         """The snapshot of the producing code, if there is one."""
         ref = _ref_at(self.code_path)
         return ref if ref is not None and ref.kind == "notebook" else None
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether a source is known to have changed between being read and publishing."""
-        return any(source.stale for source in self.sources)
 
     @property
     def name(self) -> str:
@@ -192,9 +186,9 @@ class ArtifactStore:
     ) -> tuple[LogEntry, bool]:
         """Write the snapshot ``data`` and that of its code, then append ``entry`` to its log.
 
-        If content, title and description equal those of the newest line, nothing is appended and
-        that line is returned. Equal content under a new title, or from sources that are no longer
-        stale, appends a line about the existing snapshot.
+        If content, title, description and sources equal those of the newest line, nothing is
+        appended and that line is returned. Equal content under a new title, or from sources with
+        other bytes, appends a line about the existing snapshot.
 
         Args:
             entry: the new line, except for its ``content_sha``, which is that of ``data``. Its
@@ -231,7 +225,7 @@ class ArtifactStore:
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)
-        if newest is not None and not _is_news(entry, newest):
+        if newest is not None and _told(entry) == _told(newest):
             # The line's writer may have been killed before its sync, or may truncate it after a
             # failed one.
             self.place.settle(log)
@@ -282,15 +276,11 @@ class ArtifactStore:
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes of ``ref``; ``SnapshotError`` if they are missing or damaged."""
         data = self.place.read(ref.workspace_file_path)
-        if data is None:
+        if data is None or snapshot_sha(ref.kind, data) != ref.content_sha:
+            fault = "missing" if data is None else "damaged"
             raise SnapshotError(
-                f"The {ref.kind} {ref.workspace_file_path!r} is missing: publish it again, or "
+                f"The {ref.kind} {ref.workspace_file_path!r} is {fault}: publish it again, or "
                 "restore it from a backup."
-            )
-        if snapshot_sha(ref.kind, data) != ref.content_sha:
-            raise SnapshotError(
-                f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes don't match "
-                "the digest in its name): publish it again, or restore it from a backup."
             )
         return data
 
@@ -384,10 +374,9 @@ def log_path(kind: str, logical_id: str) -> str:
     return f"{ARTIFACT_FOLDER}/{kind}s/{logical_id}/{LOG_NAME}"
 
 
-def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
-    """Return whether ``entry`` adds information to the ``newest`` line."""
-    told = [(each.ref, each.title, each.description) for each in (entry, newest)]
-    return told[0] != told[1] or (newest.is_stale and not entry.is_stale)
+def _told(entry: LogEntry) -> tuple[object, ...]:
+    """Return the parts of a line that make it another one."""
+    return entry.ref, entry.title, entry.description, entry.sources
 
 
 def _claim_path(kind: str, live_name: str, number: int = 1) -> str:

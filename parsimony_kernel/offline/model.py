@@ -378,7 +378,7 @@ class _Planner:
         told = f"Published the {as_kind} {own!r}{' (unchanged)' * bool(result.get('reused'))}."
         if kind == "report":
             body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
-            report = {"title": title or own, "body": body.strip(), "language": "en"}
+            report = {"title": title or own, "body": body.strip()}
             result = self._done("return_report", report)
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."

@@ -1,5 +1,6 @@
-"""What all turns of a notebook share: workspace, journal, artifacts, tools, executor."""
+"""What all turns of a notebook share: workspace, journal, artifacts, tools, executor, model."""
 
+import os
 import uuid
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
@@ -10,7 +11,8 @@ from parsimony_kernel.artifacts.places import place_of
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.chat import OFFLINE, ChatModel
+from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -21,6 +23,7 @@ from parsimony_kernel.limits.redis_store import breakers_for
 from parsimony_kernel.session import memory, notebook_identity
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
+from parsimony_kernel.session.turn_models import Cassettes
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow, owner_of
@@ -37,7 +40,16 @@ class Running(Protocol):
 
 
 class Home:
-    """The base of ``NotebookSession``, which documents the arguments: what its turns share.
+    """The base of ``NotebookSession``: what its turns share.
+
+    Args:
+        executor: Runs the code of turns.
+        notebook: The notebook's file name in ``folder``.
+        folder: The notebook's folder.
+        model: The model; else ``PARSIMONY_MODEL``, else the built-in model (no LLM).
+        environ: Environment variables.
+        clock: The clock.
+        connection_file: Connection file of the kernel in which turns run, if any.
 
     Attributes:
         running: The running turn, if any.
@@ -45,16 +57,21 @@ class Home:
         granted: Approvals by run id, kept because a question may be answered much later.
         answers: Answers given to the built-in model, by question, which it reuses until a reset.
         owner: The name under which this session leases questions.
+
+    Raises:
+        SessionError: The workspace's journal or the key folder can't be written.
     """
 
     def __init__(
         self,
+        *,
         executor: BaseCodeExecutor,
         notebook: str,
         folder: Path,
-        environ: Mapping[str, str],
-        clock: Clock,
-        connection_file: str,
+        model: str | ChatModel | None = None,
+        environ: Mapping[str, str] = os.environ,
+        clock: Clock = SYSTEM_CLOCK,
+        connection_file: str = "",
     ) -> None:
         self.executor, self.folder, self.clock = executor, folder, clock
         self.connection_file, path = connection_file, folder / notebook
@@ -65,6 +82,9 @@ class Home:
         self.notebook = notebook_identity.plain_name(self.history)
         # The notebook's model settings override the environment.
         self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
+        model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
+        self._model = self._first_model = model
+        self._cassettes = Cassettes(self.notebook, folder, self.environ)
         self.keyring = Keyring.open(None, environ, clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
         self.news = notebook_identity.adopt(self.journal, self.workspace, path)

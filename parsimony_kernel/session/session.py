@@ -4,14 +4,12 @@ One session per notebook and process, the composition root of the notebook's age
 models of turns and keeps two turns from running at once. It doesn't depend on a front end.
 """
 
-import os
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from parsimony_kernel.agent.loop import first_request
 from parsimony_kernel.agent.resolve import names_in, resolve_models
@@ -19,11 +17,9 @@ from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_running_code
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
@@ -44,34 +40,8 @@ from parsimony_kernel.storage.sent import SentRequest, sent_by
 class NotebookSession(Home):
     """The agent session of one notebook: runs, resumes, lists and stops its turns.
 
-    Args:
-        executor: Runs the code of turns.
-        notebook: The notebook's file name in ``folder``.
-        folder: The notebook's folder.
-        model: The model; else ``PARSIMONY_MODEL``, else the built-in model (no LLM).
-        environ: Environment variables.
-        clock: The clock.
-        connection_file: Connection file of the kernel in which turns run, if any.
-
-    Raises:
-        SessionError: The workspace's journal or the key folder can't be written.
+    ``Home`` documents the arguments.
     """
-
-    def __init__(
-        self,
-        *,
-        executor: BaseCodeExecutor,
-        notebook: str,
-        folder: Path,
-        model: str | ChatModel | None = None,
-        environ: Mapping[str, str] = os.environ,
-        clock: Clock = SYSTEM_CLOCK,
-        connection_file: str = "",
-    ) -> None:
-        super().__init__(executor, notebook, folder, environ, clock, connection_file)
-        model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
-        self._model = self._first_model = model
-        self._cassettes = Cassettes(self.notebook, folder, self.environ)
 
     @property
     def model_name(self) -> str:

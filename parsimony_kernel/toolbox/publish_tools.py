@@ -127,14 +127,12 @@ def publish_tools(
         description=(
             "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
             "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
-            "variable, title or id. `language`: en, de … No heading for the title, no HTML, no "
+            "variable, title or id. No heading for the title, no HTML, no "
             "code that runs, no other images."
         )
     )
-    async def return_report(
-        title: str, body: str, description: str = "", language: str = "en"
-    ) -> dict[str, Any]:
-        told: dict[str, Any] = {"title": title, "description": description, "language": language}
+    async def return_report(title: str, body: str, description: str = "") -> dict[str, Any]:
+        told: dict[str, Any] = {"title": title, "description": description}
         return await announced(partial(publisher.publish, "report", body, **told))
 
     @publishing(

@@ -1,13 +1,17 @@
 """What tests of reports publish, and what a browser would make of the page."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from typing import Any
 
 import pandas as pd
 
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.reports import LINKS
 from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
@@ -28,18 +32,31 @@ def find(words: str) -> ArtifactRef:
 FRAME = pd.DataFrame({"month": pd.date_range("2024-01-01", periods=12, freq="MS"), "t": range(12)})
 
 
-def origin(name: str) -> VariableOrigin:
-    return VariableOrigin(
-        name=name,
-        version=1,
-        actor="agent",
-        notebook_path="work.ipynb",
-        cell_id="c",
-        run_id="r",
-        code=f"{name} = made()",
-        code_sha="0",
-        sources=("data.csv",),
-    )
+def origin(name: str, code: str = "", **more: Any) -> VariableOrigin:
+    """A variable that the agent made in ``work.ipynb`` of ``data.csv``, or as ``more`` says."""
+    code = code or f"{name} = made()"
+    usual = {
+        "version": 1,
+        "actor": "agent",
+        "notebook_path": "work.ipynb",
+        "cell_id": f"cell {code}",
+        "run_id": "r",
+        "code_sha": content_sha(code.encode()),
+        "sources": ("data.csv",),
+    }
+    return VariableOrigin.model_validate({"name": name, "code": code, **usual, **more})
+
+
+class Clean(CodeExecutor):
+    """A namespace of this process as a clean place, where no kernel has to start."""
+
+    async def value(self, name: str) -> Any:
+        return self.variables()[name]
+
+
+@asynccontextmanager
+async def clean() -> AsyncIterator[Clean]:
+    yield Clean()
 
 
 def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:

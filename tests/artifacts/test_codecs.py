@@ -116,7 +116,7 @@ def test_non_parquet_is_reported(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([1, 2], r"'df' is of type 'list', not a DataFrame: .*pd\.DataFrame\(df\)"),
+        ([1, 2], r"'df' is of type 'list', not a DataFrame: convert it to a DataFrame of pandas"),
         (3.5, "'float'"),
         (pd.DataFrame(), "has no columns"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named 'a'"),
@@ -150,7 +150,7 @@ def test_same_chart_has_same_bytes() -> None:
 
 
 def test_too_many_rows_ask_for_aggregation() -> None:
-    with pytest.raises(CodecError, match=r"more than 5,000 rows: aggregate first"):
+    with pytest.raises(CodecError, match=r"5000.*aggregate its data first"):
         encode_chart(_chart(6_000), "c")
 
 

@@ -29,12 +29,11 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
         "report",
         f"{BODY}\n![Table](artifact:monthly)",
         title="How warm?",
-        language="de",
         run_id="r",
     )
     page = page_of(publisher, published)
     seen = assert_needs_nothing(page)
-    assert seen.all("html") == [{"lang": "de"}]
+    assert seen.all("html") == [{"lang": "en"}]
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"

@@ -6,7 +6,7 @@ import pytest
 
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.reports import parse
-from parsimony_kernel.artifacts.store import SnapshotError, UnknownArtifactError, reference
+from parsimony_kernel.artifacts.store import SnapshotError, reference
 from parsimony_kernel.testing.manual_clock import ManualClock
 from tests.artifacts.report_cases import BODY, FRAME, assert_needs_nothing, page_of, publish_table
 
@@ -24,14 +24,6 @@ def test_report_is_published_with_artifacts_and_page(publisher: Publisher) -> No
     assert (entry.live_name, entry.notebook, entry.run_id) == ("how_warm", "work.ipynb", "r")
     assert parse(store.read(published.ref)).shown == tuple(shown)
     assert b"2026" not in store.read(published.ref)
-
-
-def test_unknown_artifact_leaves_nothing(publisher: Publisher) -> None:
-    before = publisher.store.list()
-    with pytest.raises(UnknownArtifactError, match=r"did you mean .*\(curve\)"):
-        publisher.publish("report", "![x](artifact:curv)", title="T", run_id="r")
-    assert publisher.store.list() == before
-    assert not (publisher.store.root / "reports").exists()
 
 
 def test_corrupt_artifact_is_not_shown(publisher: Publisher) -> None:

@@ -60,7 +60,7 @@ def test_figure_on_own_line_is_its_own_paragraph() -> None:
 )
 def test_reference_in_code_is_ignored(code: str) -> None:
     report = draft("T", f"Words.\n\n{code}", find)
-    assert report == Report("T", "en", f"Words.\n\n{code}")
+    assert report == Report("T", f"Words.\n\n{code}")
 
 
 def test_all_unknown_names_are_reported() -> None:
@@ -109,12 +109,6 @@ def test_parsing_is_bounded(piece: str) -> None:
     text = piece * (MAX_BODY // len(piece))
     with suppress(ReportError, UnknownArtifactError):
         draft("T", text, find)
-
-
-def test_language_is_a_tag() -> None:
-    assert draft("T", "Wörter.", find, "de-AT").language == "de-AT"
-    with pytest.raises(ReportError, match="language tag"):
-        draft("T", "x", find, 'en" onload="x')
 
 
 def test_heading_repeating_title_is_dropped() -> None:

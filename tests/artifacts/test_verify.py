@@ -16,19 +16,10 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha
-from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage.journal import SqliteJournal
+from tests.artifacts.report_cases import origin
 
-ORIGIN = VariableOrigin(
-    name="t",
-    version=1,
-    actor="agent",
-    notebook_path="a.ipynb",
-    cell_id="c1",
-    run_id="r1",
-    code="t = pd.DataFrame({'x': [1]})",
-    code_sha="0" * 64,
-)
+ORIGIN = origin("t", sources=())
 
 
 @pytest.fixture

@@ -21,9 +21,10 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult, Tools
+from tests.artifacts.report_cases import origin
 
 
 class _Namespace(BaseCodeExecutor):
@@ -34,18 +35,7 @@ class _Namespace(BaseCodeExecutor):
         self.origin_ledger = OriginLedger()
 
     def stamp(self, name: str) -> None:
-        self.origin_ledger.stamp(
-            VariableOrigin(
-                name=name,
-                version=1,
-                actor="agent",
-                notebook_path="work.ipynb",
-                cell_id="c",
-                run_id="r",
-                code=f"{name} = …",
-                code_sha="0",
-            )
-        )
+        self.origin_ledger.stamp(origin(name, sources=()))
 
     async def execute(self, code: str, *_: Any, **__: Any) -> KernelOutput:
         raise AssertionError(code)
@@ -107,8 +97,8 @@ async def test_dataset_answer_has_ids_and_event(tmp_path: Path) -> None:
 
 async def test_chart_event_has_picture(tmp_path: Path) -> None:
     events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events)
-    result = await _call(tools, "return_chart", variable="chart", title="v by g")
+    tools, told = _tools(tmp_path, events), {"description": "Two cars."}
+    result = await _call(tools, "return_chart", variable="chart", title="v by g", **told)
     assert result.data["kind"] == "chart"
     assert result.data["path"].endswith(".vl.json")
     event = parse_event(events[0].model_dump(mode="json"))
@@ -116,31 +106,7 @@ async def test_chart_event_has_picture(tmp_path: Path) -> None:
     figure = FigureObject.model_validate(event.figure)
     assert figure.png_base64
     assert figure.spec == CHART.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("tool", "variable", "title", "cause", "words"),
-    [
-        ("return_dataset", "slaes", "T", "hallucinated_state", "did you mean 'sales'?"),
-        ("return_dataset", "qqq", "T", "hallucinated_state", "the notebook has 'chart', 'numbers'"),
-        ("return_dataset", "numbers", "T", "schema_mismatch", "not a DataFrame"),
-        ("return_dataset", "chart", "T", "schema_mismatch", "publish it with return_chart"),
-        ("return_chart", "sales", "T", "schema_mismatch", "publish it with return_dataset"),
-        ("return_dataset", "unstamped", "T", "constraint_ignored", "The origin of"),
-        ("return_dataset", "sales", " ", "constraint_ignored", "needs a title"),
-    ],
-)
-async def test_unpublishable_value_is_one_sentence_without_event(
-    tmp_path: Path, tool: str, variable: str, title: str, cause: str, words: str
-) -> None:
-    events: list[AgentEvent] = []
-    result = await _call(_tools(tmp_path, events), tool, variable=variable, title=title)
-    assert result.failure is not None
-    assert result.failure.kind is FailureKind.tool_error
-    assert _type(result.failure) is FailureType(cause)
-    assert words in result.failure.explanation
-    assert "\n" not in result.failure.explanation
-    assert events == []
+    assert figure.description == "bar chart of v by g: Two cars."
 
 
 async def test_unwritable_disk_is_a_failure(tmp_path: Path) -> None:
@@ -180,7 +146,7 @@ def test_publishing_is_repeatable_and_looking_harmless(tmp_path: Path) -> None:
     parameters = {
         "return_dataset": (["variable", "title", "description"], 2),
         "return_chart": (["variable", "title", "description"], 2),
-        "return_report": (["title", "body", "description", "language"], 2),
+        "return_report": (["title", "body", "description"], 2),
         "return_notebook": (["name", "code", "description"], 1),
         "read_artifact": (["name", "start"], 1),
         "list_artifacts": (["kind"], 0),
@@ -263,7 +229,7 @@ async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
                 "rows": 2,
                 "columns": {"g": "large_string", "v": "int64"},
                 "first_rows": [["a", "1"], ["b", "2"]],
-                "code": "# %% agent\nsales = …\n",
+                "code": "# %% agent\nsales = made()\n",
             },
         ),
         ("v by g", {"kind": "chart", "shows": "bar chart of v by g", "description": "Two bars."}),
@@ -326,10 +292,16 @@ async def test_siblings_name_is_taken_over_after_reading(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("tool", "arguments", "cause", "words"),
     [
+        ("return_dataset", {"variable": "slaes"}, "hallucinated_state", "did you mean 'sales'?"),
+        ("return_dataset", {"variable": "qqq"}, "hallucinated_state", "has 'chart', 'numbers'"),
+        ("return_dataset", {"variable": "numbers"}, "schema_mismatch", "not a DataFrame"),
+        ("return_dataset", {"variable": "chart"}, "schema_mismatch", "with return_chart"),
+        ("return_chart", {"variable": "sales"}, "schema_mismatch", "with return_dataset"),
+        ("return_dataset", {"variable": "unstamped"}, "constraint_ignored", "The origin of"),
+        ("return_dataset", {"variable": "sales", "title": " "}, "constraint_ignored", "a title"),
         ("read_artifact", {"name": "slaes"}, "hallucinated_state", "did you mean"),
         ("return_report", {"body": "![x](artifact:crt)"}, "hallucinated_state", "(chart)"),
         ("return_report", {"body": "{{< include x >}}"}, "constraint_ignored", "shortcode"),
-        ("return_report", {"title": "", "body": "x"}, "constraint_ignored", "needs a title"),
         ("return_notebook", {"name": "n"}, "constraint_ignored", "is empty"),
         ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "valid Python"),
     ],
@@ -340,11 +312,13 @@ async def test_impossible_action_is_one_sentence_without_event(
     events: list[AgentEvent] = []
     tools = _tools(tmp_path, events)
     await _published(tools)
-    usual = {"title": "T"} if tool == "return_report" else {}
+    usual = {} if tool in ("read_artifact", "return_notebook") else {"title": "T"}
     result = await _call(tools, tool, **usual | arguments)
     assert result.failure is not None
     assert _type(result.failure) is FailureType(cause)
+    assert result.failure.kind is FailureKind.tool_error
     assert words in result.failure.explanation
+    assert "\n" not in result.failure.explanation
     assert len(events) == 3
 
 
