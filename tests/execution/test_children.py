@@ -3,13 +3,19 @@
 import asyncio
 import os
 import select
+import selectors
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
+from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from tests.tiers import sampled
@@ -149,3 +155,33 @@ async def test_started_processes_end_with_kernel(
         started = await pids(tmp_path)
         assert all(lives(pid) for pid in started)
     assert [pid for pid in started if lives(pid, 30)] == []
+
+
+def test_process_mark_is_added_to_existing() -> None:
+    outer, inner = new_mark(), new_mark()
+    environment = marked(marked({"PATH": os.environ["PATH"]}, outer), inner)
+    assert environment[MARKS] == f"{outer}:{inner}"
+    for mark in (outer, inner):
+        with subprocess.Popen(["sleep", "60"], env=environment) as sleeper:
+            kill_marked(new_mark())
+            assert sleeper.poll() is None
+            kill_marked(mark)
+            assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_pipes_are_read_where_select_is_sockets_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError("not a socket")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", refuses)
+    descriptors, capture = Descriptors(), Capture(OutputFactory())
+    more_than_a_pipe_holds = 200_000
+    with descriptors:
+        child = f"import sys; print('x' * {more_than_a_pipe_holds}); print('no', file=sys.stderr)"
+        subprocess.run([sys.executable, "-c", child], check=True, timeout=60)
+        os.write(1, b"end\n")
+    descriptors.drain(capture)
+    assert capture.stdout.text().endswith("x\nend\n")
+    assert capture.stderr.text() == "no\n"

@@ -4,6 +4,7 @@ import builtins
 import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,19 @@ def archive(name: str, data: bytes, *, declared: int) -> bytes:
     return local + central + end
 
 
+def liar() -> bytes:
+    """A workbook whose directory declares less than it unpacks to."""
+    deflate = zlib.compressobj(wbits=-15)
+    data = deflate.compress(b"<a>" + bytes(40_000_000)) + deflate.flush()
+    return archive("xl/workbook.xml", data, declared=1_000)
+
+
+def well_packed(path: Path) -> bytes:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.bin", bytes(30_000_000))
+    return path.read_bytes()
+
+
 @pytest.mark.parametrize("suffix", [".xlsx", ".pptx"])
 def test_bomb_is_refused_without_unpacking(suffix: str, tmp_path: Path) -> None:
     # No deflate stream at all: unpacking it would be another error.
@@ -227,9 +241,19 @@ def test_bomb_is_refused_without_unpacking(suffix: str, tmp_path: Path) -> None:
     path.write_bytes(archive("xl/workbook.xml", b"\xff" * 1_000_000, declared=1 << 30))
     with pytest.raises(DocumentError, match=r"unpacks to 1,073 MB, .*over the limit"):
         READERS[suffix](path)
-    path.write_bytes(archive("xl/workbook.xml", b"\xff" * 10_000, declared=30_000_000))
+    path.write_bytes(well_packed(tmp_path / "packed"))
     with pytest.raises(DocumentError, match=r"\d+,?\d* times its size"):
         READERS[suffix](path)
+    path.write_bytes(liar())
+    with pytest.raises(DocumentError, match="cannot be read as"):
+        READERS[suffix](path)
+
+
+def test_pdf_stream_that_inflates_hugely_is_refused(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "bomb.pdf", says("x") + b" " * 80_000_000)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(DocumentError, match="LimitReachedError"):
+        read_pdf_text(path)
 
 
 @pytest.mark.parametrize("suffix", READERS)

@@ -109,3 +109,21 @@ async def test_failing_lineage_keeps_output_and_says_so(
     after = await executor.execute("x = 3", producer_notebook_path="nb.ipynb")
     assert after.stderr == ""
     assert executor.origin_ledger.get("x") is not None
+
+
+async def test_raising_input_transformer_is_reported(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    executor = NotebookExecutor(shell)
+    await executor.execute(
+        f"{ENDLESS}class E(SyntaxError):\n    __str__ = endless\n    msg = property(endless)\n"
+        "def refuse(lines): raise E"
+    )
+    shell.input_transformers_post.append(shell.user_ns["refuse"])
+    try:
+        output = await executor.execute("1")
+    finally:
+        shell.input_transformers_post.pop()
+    assert output.error is not None
+    assert output.error.name == "E"
