@@ -71,6 +71,10 @@ class RunHooks:
         own = Tools() + context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
+    def offered(self, tools: Tools) -> Tools:
+        """Select the tools that requests describe; the others remain callable."""
+        return tools
+
     def gate(self, tools: Tools, context: "RunContext", state: RunState) -> Gate:
         """Build the gate for this run's actions.
 

@@ -47,13 +47,14 @@ class ModelCalls:
         self, context: RunContext, state: RunState, tools: Tools, secrets: Secrets
     ) -> None:
         hooks = context.hooks
+        offered = hooks.offered(tools)
         self.model, *self._others = hooks.models(context)
         self.reply: Completion | Failure
         self._context, self._state, self._secrets = context, state, secrets
         self._cancellation = state.cancellation or CancellationRequest()
-        self._schemas = secrets.of_prose(tools.to_llm())
+        self._schemas = secrets.of_prose(offered.to_llm())
         self._budget = Budget(state, context.guardrails)
-        self._renderer = IncrementalRenderer(context.instructions, tuple(tools))
+        self._renderer = IncrementalRenderer(context.instructions, tuple(offered))
         self._repairer = Repairer()
         self._failing = 0
 

@@ -16,12 +16,12 @@ from typing import Any
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.kinds import HELD, Failure
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
-from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.column_check import LISTS_COLUMNS
 from parsimony_kernel.gate.envelope import Envelope, bounded, plain
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
-from parsimony_kernel.tools import ToolResult
+from parsimony_kernel.tools import ToolResult, Tools
 
 
 class Share(StrEnum):
@@ -63,10 +63,11 @@ _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]
 
 @dataclass(frozen=True)
 class Step:
-    """The tool call behind an outcome: tool name, and the code it ran."""
+    """The tool call behind an outcome: tool name, code it ran, and names of the user's tools."""
 
     action: str
     code: str = ""
+    own: Collection[str] = ()
 
 
 def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
@@ -148,6 +149,22 @@ def looks_like_a_record(names: Collection[str]) -> bool:
     return any(_IN_A_RECORD.fullmatch(name) for name in names)
 
 
+def tools_told(own: Tools, share: Share) -> Tools:
+    """Return the user's tools as ``share`` allows a model to see them.
+
+    ``schema`` drops defaults, constants, enums and examples, which may be data; ``none`` drops all
+    tools.
+    """
+    match share:
+        case Share.schema:
+            bare = ((each, _bare(dict(each.parameters_schema))) for each in own.values())
+            return Tools(replace(each, parameters_schema=schema) for each, schema in bare)
+        case Share.none:
+            return Tools()
+        case _:
+            return own
+
+
 # -- what succeeded
 
 
@@ -155,7 +172,7 @@ def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
     """Return the redacted result of a successful step; ``None`` if all of it is withheld."""
     if outcome.request is not None or (share is Share.none and step.action == "plan"):
         return outcome.envelope.get("result")
-    if share is Share.none:
+    if share is Share.none or step.action in step.own:
         return None
     data = outcome.result.data
     if isinstance(data, KernelOutput):
@@ -203,7 +220,7 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
 
 def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) -> StepOutcome:
     envelope, told = outcome.envelope, replace(failure, partial_data=None)
-    if not _is_the_gates(failure, share, step.action):
+    if not _is_the_gates(failure, share, step):
         fields, sentence = _trouble(failure, step)
         envelope = {**_some(envelope, "error", "requested"), **fields, "message": sentence}
         if share is Share.schema:
@@ -218,16 +235,23 @@ def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) ->
     return replace(outcome, envelope=envelope, failure=told, result=ToolResult.from_failure(told))
 
 
-def _is_the_gates(failure: Failure, share: Share, action: str) -> bool:
-    """Whether the failure's text contains only what the model may know, such as its own call.
-
-    Listed columns may be a file's first record; the inventory has those that are names.
-    """
+def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
+    """Whether the failure's text contains only what the model may know, such as its own call."""
+    if step.action in step.own:
+        return failure.refusal in (RefusalError.unknown_action, RefusalError.invalid_transition)
     if failure.refusal in GUIDANCE:
-        return not {HELD, LISTS_COLUMNS, QUOTES_A_GUARD} & failure.metadata.keys()
+        if LISTS_COLUMNS in failure.metadata and (share is Share.none or _lists_a_record(failure)):
+            return False
+        return not {HELD, QUOTES_A_GUARD} & failure.metadata.keys()
     kind = failure.metadata.get("envelope", {}).get("error_type")
-    names = kind in _ERRORS["naming"] or kind == _ERRORS["naming_in"].get(action, "")
+    names = kind in _ERRORS["naming"] or kind == _ERRORS["naming_in"].get(step.action, "")
     return share is Share.schema and names
+
+
+def _lists_a_record(failure: Failure) -> bool:
+    """Whether the column names listed by a refusal look like a file's first record."""
+    details = _each(failure.metadata.get("envelope", {}).get("details"))
+    return any(looks_like_a_record(each.get("columns", ())) for each in details)
 
 
 def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
@@ -248,8 +272,17 @@ def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
         fields["error_type"] = kind_of(kind, step.code)
         known = fields["error_type"] != OTHER_ERROR
         return fields, f"{step.action} failed{f': {kind}' if known else ''}"
+    # Argument names only: the details may quote values.
+    if named := [_some(each, "field") for each in _each(given.get("details")) if "field" in each]:
+        fields["details"] = named
     what = "was refused" if failure.refusal in GUIDANCE else "failed"
     return fields, f"{step.action} {what}"
+
+
+def _each(details: Any) -> list[dict[str, Any]]:
+    """Return the details of a refusal as a list; they may be one dict or several."""
+    listed = details if isinstance(details, list) else [details]
+    return [each for each in listed if isinstance(each, dict)]
 
 
 # -- errors
@@ -278,3 +311,19 @@ def _dtype(dtype: Any) -> str:
     """Format a dtype without values it may list, such as the categories of an enum."""
     found = _DTYPE.match(str(dtype))
     return "" if found is None else found.group()
+
+
+def _bare(schema: Any, *, is_named: bool = False) -> Any:
+    """Strip values from a JSON Schema.
+
+    With ``is_named`` the keys are property names, not keywords, so all of them are kept.
+    """
+    if isinstance(schema, list):
+        return [_bare(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _bare(value, is_named=not is_named and key in ("properties", "$defs"))
+        for key, value in schema.items()
+        if is_named or key not in ("const", "default", "enum", "examples")
+    }

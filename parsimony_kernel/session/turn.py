@@ -56,7 +56,7 @@ from parsimony_kernel.session.inventory import (
     read_instructions,
 )
 from parsimony_kernel.session.past import bound_by
-from parsimony_kernel.session.share import Share, Step, shared
+from parsimony_kernel.session.share import Share, Step, shared, tools_told
 from parsimony_kernel.session.turn_models import noting
 from parsimony_kernel.session.turn_values import (
     KEPT,
@@ -76,6 +76,8 @@ from parsimony_kernel.tools import Tools
 MAX_QUESTION_AGE_S = GRACE_S
 
 _LEASE_S = 120.0
+# Artifact tools, not offered in a workspace without artifacts.
+_OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # Replaces the list of undone names when the share mode hides names.
 _GONE_BACK = "The variables are as they were before."
@@ -125,6 +127,9 @@ class Turn(RunHooks):
         self._told = options.share if options.tells else Share.none
         self._emitted: list[ev.AgentEvent] = []
         self._instructions: tuple[Written, ...] = ()
+        # Resolved once, when the run begins.
+        self._own_tools: frozenset[str] = frozenset()
+        self._has_artifacts = False
         self._trouble = ""
 
     # -- its flow
@@ -245,13 +250,13 @@ class Turn(RunHooks):
     def _agent(self) -> Agent:
         """Build the agent from the notebook's current tools, instructions and procedure."""
         home, chosen = self._home, self._options
-        # Defaults and examples of the user's tools may be data, and so are their results.
-        is_open = chosen.share in (Share.full, Share.samples)
-        own = home.tools.added() if is_open else Tools()
+        own = tools_told(home.tools.added(), chosen.share)
         scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
         seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure or "", tools)
+        self._own_tools = frozenset(own)
+        self._has_artifacts = bool(home.artifacts())
         if self._told is not Share.none:
             self._instructions = read_instructions(home.folder, home.workspace)
         return Agent(
@@ -386,6 +391,11 @@ class Turn(RunHooks):
     def secrets(self, context: RunContext) -> Secrets:
         return self._secrets
 
+    def offered(self, tools: Tools) -> Tools:
+        if self._has_artifacts:
+            return tools
+        return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
+
     def drain(self) -> list[ev.AgentEvent]:
         emitted = self._emitted.copy()
         self._emitted.clear()
@@ -448,7 +458,7 @@ class Turn(RunHooks):
 
     def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         code = arguments_of(call).get("code")
-        step = Step(call.function.name, code if isinstance(code, str) else "")
+        step = Step(call.function.name, code if isinstance(code, str) else "", self._own_tools)
         return shared(outcome, self._options.share, step)
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:

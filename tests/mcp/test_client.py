@@ -277,11 +277,11 @@ async def test_server_gets_only_named_variables(
     assert "SECRET_TOKEN" not in names
 
 
-async def test_share_schema_offers_no_tool_of_a_server(start: Start) -> None:
+async def test_share_schema_hides_answers_from_model(start: Start) -> None:
     session = start([call("raw__add", a=40, b=2), DONE], add=["raw"])
     (answer, *_) = answers(await turn(session, share=Share.schema))
-    assert "unknown_action" in answer
     assert "42" not in answer
+    assert "kept in the notebook" in answer
 
 
 async def test_resources_are_listed_and_read(start: Start) -> None:

@@ -48,13 +48,16 @@ async def turn(session: NotebookSession, request: str = "go on", **options: Any)
 
 
 async def test_tools_take_at_most_6_kb_and_stay_stable(start: Start) -> None:
-    model = ScriptedModel([call("run_code", code="1"), DONE, DONE])
+    report = call("return_report", title="Steps", body="One.")
+    model = ScriptedModel([report, call("run_code", code="1"), DONE, DONE])
     session = start(model=model)
     await turn(session)
     await turn(session)
-    first, *rest = [list(request.tools) for request in model.requests]
+    first, *rest, later = [list(request.tools) for request in model.requests]
     assert all(tools == first for tools in rest)
-    assert len(json.dumps(first, ensure_ascii=False)) <= 6 * 1024
+    assert len(json.dumps(later, ensure_ascii=False)) <= 6 * 1024
+    assert [each for each in later if each in first] == first
+    assert {"read_artifact", "refresh"} <= {each["function"]["name"] for each in later}
 
 
 async def test_request_is_recorded_before_sending(start: Start, tmp_path: Path) -> None:

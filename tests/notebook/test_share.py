@@ -322,13 +322,24 @@ def add(session: NotebookSession) -> None:
     session.tools.add("pick")
 
 
-@pytest.mark.parametrize("share", [Share.schema, Share.none])
-def test_users_tool_is_offered_where_values_are_shared_only(start: Start, share: Share) -> None:
+async def test_tool_is_shared_without_defaults(start: Start) -> None:
+    session = start(call("pick"), DONE)
+    add(session)
+    options = TurnOptions(share=Share.schema)
+    events = await gather(session.turn("pick one", cell_key="a", options=options))
+    first, second = asked_of(session)
+    schema = next(t["function"] for t in first.tools if t["function"]["name"] == "pick")
+    assert list(schema["parameters"]["properties"]) == ["region"]
+    assert "north" not in json.dumps(schema)
+    assert "picked" not in second.messages[-1]["content"]
+    assert any("north was picked" in event.model_dump_json() for event in events)
+
+
+def test_users_tool_is_not_offered_in_none_mode(start: Start) -> None:
     session = start()
     add(session)
-    for mode, offered in ((share, False), (Share.samples, True)):
-        request = session.preview("pick one", options=TurnOptions(share=mode))
-        assert ("pick" in [tool["function"]["name"] for tool in request.tools]) is offered
+    request = session.preview("pick one", options=TurnOptions(share=Share.none))
+    assert "pick" not in [tool["function"]["name"] for tool in request.tools]
 
 
 # -- what asks a model about a failure
