@@ -170,7 +170,12 @@ async def test_rule_10_file_below_a_folder_with_brackets_is_backed_up(desk: Desk
     (desk.workspace / "out[1]").mkdir()
     (desk.workspace / "out[1]" / "mine.parquet").write_text("mine")
     kept: list[str] = []
-    desk.permit.keep = lambda path: bool(kept.append(path)) or True
+
+    def keep(path: str) -> bool:
+        kept.append(path)
+        return True
+
+    desk.permit.keep = keep
     output = await desk.run(
         "import pyarrow as pa\nimport pyarrow.parquet as pq\ntable = pa.table({'x': [1]})\n"
         "for name in ['mine']:\n    pq.write_table(table, f'out[1]/{name}.parquet')"
