@@ -331,7 +331,7 @@ class TurnRecord:
             is_cancelled = True
             raise
         finally:
-            self.is_followed = False
+            self.is_followed, self._printed = False, ""
             gone.set()
             for task in tasks:
                 task.cancel()

@@ -57,7 +57,7 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
         source: a path or an address.
         folder: the folder that a relative path is relative to.
         read: its states at the end of the cells that read it, newest first. A file that differs
-            now has no digest: its bytes aren't those that were read.
+            now has an empty digest: its bytes aren't those that were read.
     """
     if "://" in source:
         return SourceFile(path=source)
@@ -65,7 +65,7 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
     found = [state for state in read if state.path == source]
     if any(state != now for state in found):
         sizes = (state.size_bytes for state in (*found, now) if state.size_bytes is not None)
-        return SourceFile(path=source, size_bytes=next(sizes, None))
+        return SourceFile(path=source, size_bytes=next(sizes, None), sha256="")
     if now.size_bytes is None or now.size_bytes > MAX_HASHED_BYTES:
         return SourceFile(path=source, size_bytes=now.size_bytes)
     try:
@@ -74,14 +74,12 @@ def measured(source: str, folder: Path, read: Collection[SourceState] = ()) -> S
     except (OSError, ValueError):
         return SourceFile(path=source)
     is_whole = source_state(source, folder) == now
-    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest if is_whole else None)
+    return SourceFile(path=source, size_bytes=now.size_bytes, sha256=digest if is_whole else "")
 
 
 def changed_note(sources: Collection[SourceFile]) -> str:
     """Return a warning that names the sources that changed since they were read; empty if none."""
-    known = [each for each in sources if each.size_bytes is not None and not each.sha256]
-    sizes = {each.path: each.size_bytes or 0 for each in known}
-    changed = [repr(path) for path, size in sizes.items() if size <= MAX_HASHED_BYTES]
+    changed = dict.fromkeys(repr(each.path) for each in sources if each.sha256 == "")
     if not changed:
         return ""
     return (

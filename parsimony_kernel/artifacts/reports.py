@@ -21,7 +21,7 @@ SCHEME = "artifact:"
 LINKS = ("http://", "https://", "mailto:", "#")
 
 _DOCUMENT = re.compile(
-    r'---\ntitle: (?P<title>"[^\n]*")\nlang: "en"\nartifacts: (?P<pins>\{.*\})\n'
+    r'---\ntitle: (?P<title>"[^\n]*")\nlang: "[^\n]*"\nartifacts: (?P<pins>\{.*\})\n'
     r".*?\n---\n\n(?P<body>.*)",
     re.DOTALL,
 )

@@ -50,8 +50,8 @@ class UnknownArtifactError(LookupError):
 class SourceFile(BaseModel):
     """A source that the code read, with its size in bytes and its digest, as far as known.
 
-    The digest of a source that has changed between being read and publishing is unknown, and so is
-    that of a very large file.
+    The digest of a source that has changed between being read and publishing is empty; that of a
+    very large file is ``None``.
     """
 
     model_config = ConfigDict(frozen=True)

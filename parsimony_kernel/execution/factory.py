@@ -104,7 +104,7 @@ class _CappedRepr:
             return builtins.repr(x)
         if is_exactly(x, int):
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
-        if is_exactly(x, str, bytes):
+        if is_exactly(x, str, bytes, bytearray) or comes_from(x, "array", "array"):
             return self._string(x)
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
@@ -124,7 +124,7 @@ class _CappedRepr:
                 return f"{type_name(x)}({inside})" if is_named else inside
         return str.__str__(builtins.repr(x))[: self._chars + 1]
 
-    def _string(self, x: str | bytes) -> str:
+    def _string(self, x: Any) -> str:
         text = builtins.repr(x[: self._chars])
         return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
 

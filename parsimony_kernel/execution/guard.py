@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, NoReturn
@@ -355,7 +355,7 @@ class StatementGuard:
                 # Any file that a path with unknown parts may name is copied.
                 open_ends = [each for each in paths if "…" in each and each.strip("…")]
                 for each in open_ends:
-                    paths += glob(each.replace("…", "*"))  # noqa: PTH207  (a path of either kind)
+                    paths += glob(escape(each).replace("…", "*"))  # noqa: PTH207  (of either kind)
                 found = [self._judge.writing(path, by) for path in paths]
                 found += [(ReachKind.network, host) for host in fetches(call, namespace)]
             for each in filter(None, found):
@@ -469,7 +469,7 @@ def _texts(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
     for value in (*call.args, *call.keywords.values()):
         if isinstance(value, Text) and len(value.parts) > 1:
             whole = "".join(_part(each, namespace) for each in value.parts)
-            yield str(Path(whole).expanduser()) if value.path else whole
+            yield os.path.expanduser(Path(whole)) if value.path else whole  # noqa: PTH111  (no error)
             if not whole.startswith("…"):
                 pieces.update(value.parts)
     yield from (each for each in call.texts if each not in pieces)
@@ -478,7 +478,7 @@ def _texts(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
 def _part(part: str | Ref | None, namespace: Mapping[str, Any]) -> str:
     """Return a part of a string as text; a name as the string that it holds."""
     held = namespace.get(part.name) if isinstance(part, Ref) else part
-    return os.fspath(held) if isinstance(held, str | os.PathLike) else "…"
+    return os.fsdecode(held) if isinstance(held, str | os.PathLike) else "…"
 
 
 def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:

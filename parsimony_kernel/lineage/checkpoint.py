@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.buffers import unshared_bytes
-from parsimony_kernel.lineage.classes import is_atomic
+from parsimony_kernel.lineage.classes import is_atomic, module_of
 from parsimony_kernel.lineage.copies import (
     ROOM_BYTES,
     STATE,
@@ -554,7 +554,7 @@ class Checkpoints:
 
 def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
     """Whether the code hands an object to a function of a module of the object's own package."""
-    package = type(bound[name]).__module__.partition(".")[0]
+    package = module_of(type(bound[name])).partition(".")[0]
     roots = (bound.get(call.root) for call in what.calls if name in call.handed)
     return any(type(r) is ModuleType and r.__name__.partition(".")[0] == package for r in roots)
 

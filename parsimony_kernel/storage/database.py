@@ -217,9 +217,8 @@ def _empty(schema: str) -> bytes:
         draft = Path(folder) / "draft.sqlite"
         with closing(sqlite3.connect(draft)) as db:
             db.executescript(f"PRAGMA synchronous = OFF; {schema}")  # its copy is synced
-        data = bytearray(durable.read(draft))
-    data[18:20] = 2, 2  # who reads and who writes it uses a write-ahead log (SQLite's file format)
-    return bytes(data)
+        data = durable.read(draft)
+    return data[:18] + b"\2\2" + data[20:]  # its readers and writers use a write-ahead log
 
 
 def _create_file(path: Path, schema: str) -> None:

@@ -185,7 +185,7 @@ class TestASourceThatChangedBeforePublishing:
         published = desk.publish("dataset", "by_town", "By town")
         assert "'sales.csv': changed since it was read" in published.note
         (source,) = entry_of(desk, published).sources
-        assert (source.sha256, source.size_bytes) == (None, 30)
+        assert (source.sha256, source.size_bytes) == ("", 30)
         with pytest.raises(RefreshError, match=r"'sales\.csv': changed since"):
             await desk.refresh("By town")
         done = await desk.refresh("By town", accept=True)
@@ -206,6 +206,14 @@ class TestASourceThatChangedBeforePublishing:
             assert (anew.reused, anew.note) == (True, "")
         assert all(source.sha256 for source in entry_of(desk, published).sources)
         assert (await desk.refresh("By town")).sources == ()
+
+    async def test_large_source_is_reported_too(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(provenance, "MAX_HASHED_BYTES", 2)
+        (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
+        published = desk.publish("dataset", "by_town", "By town")
+        assert "'sales.csv': changed since it was read" in published.note
 
     async def test_differently_read_source_is_reported(self, desk: Desk) -> None:
         await desk.run("first = pd.read_csv('sales.csv')")

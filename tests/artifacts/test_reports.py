@@ -138,6 +138,13 @@ def test_report_round_trips(title: str, body: str) -> None:
     assert set(names_in(report.body)) == set(report.pins)
 
 
+def test_report_of_an_older_version_in_another_language_is_read() -> None:
+    report = draft("Verkäufe", "Mehr.", find)
+    older = compose(report).replace(b'lang: "en"', b'lang: "de-AT"')
+    assert b"de-AT" in older
+    assert parse(older) == report
+
+
 def test_non_report_file_is_reported() -> None:
     for data in (b"", b"---\ntitle: x\n---\n", b"\xff"):
         with pytest.raises(ReportError, match="publish it again"):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from array import array
 from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
 from collections.abc import Callable
@@ -74,6 +75,18 @@ def test_raising_repr_is_still_an_output(value: Any) -> None:
 def test_huge_value_is_cut(value: Any) -> None:
     output = primitive(value)
     assert 0 < len(output.text) <= DISPLAY_CHARS
+
+
+@pytest.mark.parametrize("value", [bytearray(10_000_000), array("d", bytes(8_000_000))])
+def test_large_buffer_is_cut_before_it_is_written(value: Any) -> None:
+    tracemalloc.start()
+    try:
+        output = primitive([value])
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert output.truncated
+    assert output.text.startswith(f"[{type(value).__name__}(")
 
 
 def test_long_chain_of_errors_keeps_its_first_cause() -> None:

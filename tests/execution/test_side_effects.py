@@ -166,6 +166,34 @@ async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, call: str) -
     assert mine.read_bytes().startswith(b"PAR1")
 
 
+async def test_rule_10_file_below_a_folder_with_brackets_is_backed_up(desk: Desk) -> None:
+    (desk.workspace / "out[1]").mkdir()
+    (desk.workspace / "out[1]" / "mine.parquet").write_text("mine")
+    kept: list[str] = []
+
+    def keep(path: str) -> bool:
+        kept.append(path)
+        return True
+
+    desk.permit.keep = keep
+    output = await desk.run(
+        "import pyarrow as pa\nimport pyarrow.parquet as pq\ntable = pa.table({'x': [1]})\n"
+        "for name in ['mine']:\n    pq.write_table(table, f'out[1]/{name}.parquet')"
+    )
+    assert output.error is None
+    assert str(desk.workspace / "out[1]" / "mine.parquet") in kept
+
+
+async def test_rule_10_path_of_nobodys_home_raises_as_without_a_guard(desk: Desk) -> None:
+    output = await desk.run(
+        "import pathlib\nimport pyarrow as pa\nimport pyarrow.parquet as pq\n"
+        "for name in ['mine']:\n    pq.write_table(pa.table({'x': [1]}),"
+        " pathlib.Path('~nobody_here') / f'{name}.parquet')"
+    )
+    assert output.error is not None
+    assert output.error.name == "FileNotFoundError"
+
+
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 async def test_rule_6_worker_computes_and_reports_reach(desk: Desk, way: str) -> None:
     (desk.workspace / "work.py").write_text(

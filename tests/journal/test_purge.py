@@ -160,17 +160,19 @@ def test_running_turn_stays_and_file_is_compacted_after_it(
     journal: SqliteJournal, clock: ManualClock, place: Path
 ) -> None:
     aged(journal, clock)
-    journal.begin_turn("r", notebook="other", cell_key="c", request="robin", model="m")
+    journal._alive = lambda pid, since: pid == 7
+    for run, pid in (("r", 7), ("killed", 8)):
+        journal.begin_turn(run, notebook=run, cell_key="c", request="robin", model="m", pid=pid)
     journal.append("r", TextDelta(content="robin"))
     clock.advance(10 * DAY)
     late = START + timedelta(days=15)
     done = purge(journal, late, dry_run=False)
-    assert (done.turns, done.kept) == (3, 1)
+    assert (done.turns, done.kept) == (3, 2)
     assert "copied while a turn runs" in done.unfinished
     assert len(journal.events("r")) == 1
     journal.end_turn("r", "done")
     size = place.stat().st_size
-    assert purge(journal, late, dry_run=False) == Purged(0, 0, 0)
+    assert purge(journal, late, dry_run=False) == Purged(0, 0, 1)
     assert place.stat().st_size < size
     assert found_in(place.parent, CANARY) == []
 

@@ -65,6 +65,14 @@ async def test_uncopied_changes_are_named(
     assert desk.checkpoints.put_back(number).lost == lost
 
 
+async def test_object_of_a_class_without_a_module_is_handed_on(desk: Desk) -> None:
+    await desk.act("import math; odd = type('Odd', (), {'__module__': None})()")
+    number = desk.checkpoints.take()
+    await desk.act("try:\n    math.floor(odd)\nexcept TypeError:\n    told = 1")
+    assert not desk.checkpoints.put_back(number).lost
+    assert "told" not in desk.names
+
+
 async def test_read_only_big_value_takes_no_space(desk: Desk) -> None:
     await desk.act("big = list(range(1_000_000)); rows = [1]")
     room = desk.checkpoints._room
