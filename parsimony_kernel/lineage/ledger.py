@@ -383,6 +383,9 @@ def _derived(
     # The inputs of each name so far, and the names that functions and classes use.
     inputs: dict[str, set[InputRef]] = {}
     uses: dict[str, Set[str]] = {}
+    # What functions change is no input of theirs: they look it up whenever they are called.
+    bodies = [each.later for each in ran]
+    by_functions = {name for each in bodies for name in each.writes | each.mutated | each.reached}
     # Inputs that a later statement replaces.
     replaced = set[InputRef]()
     found: list[_Derived] = []
@@ -435,7 +438,8 @@ def _derived(
         if name not in inputs:
             add(name, set[InputRef]().union(*old.values()))  # no statement is known to make it
             continue
-        its = inputs[name] | given_by(uses.get(name, ()))
+        through_body = {ref for ref in given_by(uses.get(name, ())) if ref.name not in by_functions}
+        its = inputs[name] | through_body
         add(name, its | old.get(name, set()) if name in in_place else its)
     return found
 

@@ -210,6 +210,18 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
         (("x = 1", "y = x + 1; x = 42"), {"y": {"x"}}),
         (("k = 1", "x = k; y = x + 1; x = 42", "k = 2"), {"y": {"k", "x"}, "x": set()}),
         (("k = 1\ndef f(): return k\ny = f(); k = 2",), {"y": {"k"}}),
+        (
+            ("n = 0\ndef inc():\n    global n\n    n += 1", "inc()", "m = n"),
+            {"inc": set(), "m": set()},
+        ),
+        (
+            ("r = []\ndef put(): r.append(1)\ndef both(): put()", "both()", "m = len(r)"),
+            {"both": set(), "m": set()},
+        ),
+        (
+            ("n = 0\ndef inc():\n    global n\n    n += 1\n    return n", "m = inc()", "n = 9"),
+            {"m": {"n"}},
+        ),
         # An input that the same cell changed in place, or along with the variable, is current.
         (("xs = [1]\ntotal = 0\nfor v in xs: total += v\nm = total / 2",), {"m": set()}),
         (("x = [1]; y = len(x); x += [2]",), {"y": set()}),
