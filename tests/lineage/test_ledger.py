@@ -150,6 +150,10 @@ def test_class_without_module_is_users(notebook: Notebook, module: str) -> None:
 # Inputs are those of the statements that made a variable, not of its cell
 
 X_AND_Y = "x = 1\ny = 2"
+CONNECTED = (
+    "import sqlite3\nname = 't'\ncon = sqlite3.connect(':memory:')\n"
+    "con.execute('create table t (x)')\ncon.execute('insert into t values (1)')"
+)
 
 
 # Cells, the variable, and its inputs with their versions.
@@ -221,6 +225,31 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
         (
             ("n = 0\ndef inc():\n    global n\n    n += 1\n    return n", "m = inc()", "n = 9"),
             {"m": {"n"}},
+        ),
+        # A query changes a connection only if it writes.
+        (
+            (
+                CONNECTED,
+                "a = list(con.execute('select * from t'))",
+                "b = list(con.execute('select x from t'))",
+            ),
+            {"a": set(), "b": set()},
+        ),
+        (
+            (
+                CONNECTED,
+                "import pandas as pd\na = pd.read_sql('select * from t', con)",
+                "b = pd.read_sql('select x from t', con)",
+            ),
+            {"a": set(), "b": set()},
+        ),
+        (
+            (
+                CONNECTED,
+                "a = list(con.execute('select * from t'))",
+                "con.execute('insert into ' + name + ' values (2)')",
+            ),
+            {"a": {"con"}},
         ),
         # An input that the same cell changed in place, or along with the variable, is current.
         (("xs = [1]\ntotal = 0\nfor v in xs: total += v\nm = total / 2",), {"m": set()}),
