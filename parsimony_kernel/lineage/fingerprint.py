@@ -142,6 +142,10 @@ class Fingerprint:
             return ()
         if module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
             self.seen.append(operator.length_hint(value))
+        for connection in loaded("sqlite3", "Connection"):
+            if issubclass(kind, connection):  # its referents are cursors, new with each query
+                self.seen.append(connection.total_changes.__get__(value))
+                return ()
         return referents(value)[:_MOST_WHOLE]
 
     def _array(self, value: Any, points: int) -> Collection[Any]:

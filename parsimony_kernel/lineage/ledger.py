@@ -57,13 +57,18 @@ class VariableOrigin(_Ran):
 
     Args:
         version: counts the bindings of the name, from 1.
+        replaced: the names in ``inputs`` that the same cell bound to other objects afterwards.
         cell_run: the number of the cell run that made it, 0 if none was recorded.
+        until: the number of the cell's statements before the one that bound the name anew, 0 if
+            none did.
     """
 
     name: str
     version: int
     inputs: tuple[InputRef, ...] = ()
+    replaced: tuple[str, ...] = ()
     cell_run: int = 0
+    until: int = 0
 
 
 class CellRun(_Ran):
@@ -204,8 +209,8 @@ class OriginLedger:
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
 
-        An input that a run changed while it made the variable is not stale: the variable counts
-        as made from the input as the run left it.
+        An input that a run changed in place while it made the variable is not stale: the variable
+        counts as made from the input as the run left it.
 
         Args:
             chain: the ``ancestry`` of ``name``, if the caller has it.
@@ -224,8 +229,10 @@ class OriginLedger:
                 if current is None:
                     if ref.version:
                         found.add(ref)
-                elif ref.version != current.version and not (
-                    current.cell_run in runs and self._made(current.cell_run, origin.name)
+                elif ref.version != current.version and (
+                    ref.name in origin.replaced
+                    or current.cell_run not in runs
+                    or not self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
         return _sorted(found)
@@ -301,11 +308,10 @@ def stamp_effect(
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     cell = read(code)
     tables = filter(is_table, cell.writes | cell.mutated)  # its queries make or change them
-    made = tuple(
-        InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound, *tables})
-    )
-    derived = _derived(cell, inputs, made, effect.in_place, stopped_at)
+    changed = sorted({*effect.changed, *bound, *tables})
+    versions = {name: ledger.version(name) for name in effect.bound}
+    versions |= {name: ledger.next_version(name) for name in changed}
+    derived = _derived(cell, inputs, versions, {*changed}, {*effect.in_place}, stopped_at)
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,
@@ -318,9 +324,9 @@ def stamp_effect(
         "source_states": effect.files,
         "at": at,
     }
-    for ref in made:
-        its = derived[ref.name]
-        ledger.stamp(VariableOrigin(**ran, **dict(ref), inputs=its, cell_run=number))
+    for each in derived:
+        ledger.stamp(VariableOrigin(**ran, **each._asdict(), cell_run=number))
+    made = tuple(InputRef(name=name, version=ledger.version(name)) for name in changed)
     for name in effect.deleted:
         ledger.drop(name)
     ledger.record(
@@ -336,69 +342,113 @@ def stamp_effect(
     )
 
 
+class _Derived(NamedTuple):
+    """What ``VariableOrigin`` holds of one variable's derivation."""
+
+    name: str
+    version: int
+    inputs: tuple[InputRef, ...]
+    replaced: tuple[str, ...]
+    until: int = 0
+
+
 def _derived(
     cell: Cell,
     before: Collection[InputRef],
-    made: Collection[InputRef],
-    in_place: Collection[str],
+    versions: dict[str, int],
+    changed: Set[str],
+    in_place: Set[str],
     stopped_at: int,
-) -> dict[str, tuple[InputRef, ...]]:
-    """Return the sorted inputs of each variable that a cell run made.
+) -> list[_Derived]:
+    """Return the derivation of each variable that a cell run made, in the order of its versions.
+
+    A value that the cell itself replaced is among them if another variable was made from it.
 
     Args:
         before: the variables that the cell read, also through functions, as of its start.
-        made: the variables that the cell made.
-        in_place: names in ``made`` that still have the object they had before.
+        versions: by name, the next version of a variable in ``changed``, and the current one of
+            others that the cell bound. It is updated to the versions after the cell.
+        changed: the variables that the cell made.
+        in_place: names in ``changed`` that still have the object they had before.
         stopped_at: the line at which the cell failed, 0 if it didn't or the line is unknown.
     """
-    old, new = ({ref.name: {ref} for ref in refs} for refs in (before, made))
+    old = {ref.name: {ref} for ref in before}
     ran = [each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at]
-    makes = [_made_by(each) for each in ran]
-    # How many of the remaining statements make each name.
-    left = Counter(name for names in makes for name in names)
+    rebinds = [_rebound_by(each, stopped_at) & (changed - in_place) for each in ran]
+    # How many of the remaining statements bind each name anew.
+    left = Counter(name for names in rebinds for name in names)
     # Inputs used only inside functions: they count as inputs of every statement with a call.
     own = {name for each in ran for name in each.reads | each.mutated}
     through = {ref for ref in before if ref.name not in own}
     # The inputs of each name so far, and the names that functions and classes use.
     inputs: dict[str, set[InputRef]] = {}
     uses: dict[str, Set[str]] = {}
+    # What functions change is no input of theirs: they look it up whenever they are called.
+    bodies = [each.later for each in ran]
+    by_functions = {name for each in bodies for name in each.writes | each.mutated | each.reached}
+    # Inputs that a later statement replaces.
+    replaced = set[InputRef]()
+    found: list[_Derived] = []
 
-    def given_by(names: Iterable[str]) -> set[InputRef]:
-        """Return the inputs that a statement gets by reading ``names``."""
-        found, pending, seen = set[InputRef](), list(names), set[str]()
+    def given_by(names: Iterable[str], binds: Set[str] = frozenset()) -> set[InputRef]:
+        """Return the inputs that a statement that ``binds`` names gets by reading ``names``."""
+        given, pending, seen = set[InputRef](), list(names), set[str]()
         while pending:
             if (name := pending.pop()) in seen:
                 continue
             seen.add(name)
-            if name not in inputs:
-                found |= old.get(name, set())
-            else:
-                found |= new[name] if name in new and not left[name] else inputs[name]
+            its = inputs.get(name, old.get(name, set()))
+            if name in inputs and name in versions and name not in binds:
+                its = {InputRef(name=name, version=versions[name])}
+            if left[name] and name not in binds:
+                replaced.update(its)
+            given |= its
             pending += uses.get(name, ())
-        return found
+        return given
 
-    for each, names in zip(ran, makes, strict=True):
+    def add(name: str, its: set[InputRef], until: int = 0) -> None:
+        its -= {InputRef(name=name, version=versions[name])}
+        gone = tuple(sorted({ref.name for ref in its & replaced}))
+        found.append(_Derived(name, versions[name], _sorted(its), gone, until))
+
+    for number, (each, anew) in enumerate(zip(ran, rebinds, strict=True)):
         by_calls = through if each.calls else set[InputRef]()
+        replaced |= {ref for ref in by_calls if left[ref.name]}
+        names = _made_by(each)
         if each.defines:  # names in its body are looked up at the call
-            found = {name: {*by_calls} for name in names}
-            uses |= dict.fromkeys(names, each.reads)
+            made = {name: {*by_calls} for name in names}
         else:
-            found = {name: given_by(each.inputs_of(name)) | by_calls for name in names}
-        for name, its in found.items():
+            binds = each.certain & each.writes
+            made = {name: given_by(each.inputs_of(name), binds) | by_calls for name in names}
+        for name in anew:
+            if InputRef(name=name, version=versions[name]) in replaced:
+                add(name, inputs[name] | given_by(uses.get(name, ())), number)
+                versions[name] += 1
+        left.subtract(anew)
+        for name, its in made.items():
             if name not in each.certain or name in each.mutated:
                 its |= inputs.get(name, old.get(name, set()))
             elif not each.defines:
                 uses.pop(name, None)
             inputs[name] = its
-        left.subtract(names)
+        if each.defines:
+            uses |= dict.fromkeys(names, each.reads)
 
-    def inputs_of(name: str) -> set[InputRef]:
+    for name in sorted(changed):
         if name not in inputs:
-            return set[InputRef]().union(*old.values())  # no statement is known to make it
-        found = (inputs[name] | given_by(uses.get(name, ()))) - new[name]
-        return found | old.get(name, set()) if name in in_place else found
+            add(name, set[InputRef]().union(*old.values()))  # no statement is known to make it
+            continue
+        through_body = {ref for ref in given_by(uses.get(name, ())) if ref.name not in by_functions}
+        its = inputs[name] | through_body
+        add(name, its | old.get(name, set()) if name in in_place else its)
+    return found
 
-    return {name: _sorted(inputs_of(name)) for name in new}
+
+def _rebound_by(statement: Statement, stopped_at: int) -> Set[str]:
+    """Return the names that ``statement``, unless it may have failed, bound to other objects."""
+    if not statement.rebinds or 0 < stopped_at <= statement.lines[1]:
+        return frozenset()
+    return statement.certain & statement.writes - statement.mutated
 
 
 def _made_by(statement: Statement) -> Set[str]:

@@ -124,7 +124,7 @@ def _statements_of(origin: VariableOrigin) -> str:
     If there are more than three, only the first and the last.
     """
     found: list[str] = []
-    for each in read(origin.code).statements:
+    for each in read(origin.code).statements[: origin.until or None]:
         if origin.name not in each.writes | each.mutated:
             continue
         if each.rebinds and origin.name not in each.reads | each.mutated:

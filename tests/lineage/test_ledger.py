@@ -150,6 +150,10 @@ def test_class_without_module_is_users(notebook: Notebook, module: str) -> None:
 # Inputs are those of the statements that made a variable, not of its cell
 
 X_AND_Y = "x = 1\ny = 2"
+CONNECTED = (
+    "import sqlite3\nname = 't'\ncon = sqlite3.connect(':memory:')\n"
+    "con.execute('create table t (x)')\ncon.execute('insert into t values (1)')"
+)
 
 
 # Cells, the variable, and its inputs with their versions.
@@ -157,7 +161,9 @@ CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
     "a name of the same cell": (("x = 1; y = x + 1",), "y", {"x": 1}),
     "each of a pair": ((X_AND_Y, "a, b = x + 2, y + 3"), "a", {"x": 1}),
     "a swapped pair": ((X_AND_Y, "x, y = y, x"), "x", {"y": 1}),
-    "a value in between": (("k = 5", "x = k\ny = x + 1\nx = 2"), "y", {"k": 1}),
+    "a value in between": (("k = 5", "x = k\ny = x + 1\nx = 2"), "y", {"x": 1}),
+    "a value that a call may change": (("x = [1]\ny = len(x)\nprint(f(x))",), "y", {"x": 1}),
+    "a name bound to the same object": (("x = 1\ny = [x]", "x = 1\ny = [x]"), "y", {"x": 1}),
     "a value in between is not the last one": (("k = 5", "x = k\ny = x + 1\nx = 2"), "x", {}),
     "what it was before": (("x = 1", "x += 1"), "x", {"x": 1}),
     "a change in place": (("r = []\nk = 1", "r.append(k)\ns = 2"), "r", {"r": 1, "k": 1}),
@@ -204,6 +210,52 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
         ((X_AND_Y, "a, b = x + 2, y + 3", "y = 9"), {"a": set(), "b": {"y"}}),
         (("k = 1\ndef f():\n    return k\ny = f()", "k = 2"), {"y": {"k"}}),
         (("x = 1\ny = x + 1\nz = y * 2", "x = 3"), {"z": {"x"}}),
+        (("x = 1; y = x + 1; x = 42",), {"y": {"x"}, "x": set()}),
+        (("x = 1", "y = x + 1; x = 42"), {"y": {"x"}}),
+        (("k = 1", "x = k; y = x + 1; x = 42", "k = 2"), {"y": {"k", "x"}, "x": set()}),
+        (("k = 1\ndef f(): return k\ny = f(); k = 2",), {"y": {"k"}}),
+        (
+            ("n = 0\ndef inc():\n    global n\n    n += 1", "inc()", "m = n"),
+            {"inc": set(), "m": set()},
+        ),
+        (
+            ("r = []\ndef put(): r.append(1)\ndef both(): put()", "both()", "m = len(r)"),
+            {"both": set(), "m": set()},
+        ),
+        (
+            ("n = 0\ndef inc():\n    global n\n    n += 1\n    return n", "m = inc()", "n = 9"),
+            {"m": {"n"}},
+        ),
+        # A query changes a connection only if it writes.
+        (
+            (
+                CONNECTED,
+                "a = list(con.execute('select * from t'))",
+                "b = list(con.execute('select x from t'))",
+            ),
+            {"a": set(), "b": set()},
+        ),
+        (
+            (
+                CONNECTED,
+                "import pandas as pd\na = pd.read_sql('select * from t', con)",
+                "b = pd.read_sql('select x from t', con)",
+            ),
+            {"a": set(), "b": set()},
+        ),
+        (
+            (
+                CONNECTED,
+                "a = list(con.execute('select * from t'))",
+                "con.execute('insert into ' + name + ' values (2)')",
+            ),
+            {"a": {"con"}},
+        ),
+        # An input that the same cell changed in place, or along with the variable, is current.
+        (("xs = [1]\ntotal = 0\nfor v in xs: total += v\nm = total / 2",), {"m": set()}),
+        (("x = [1]; y = len(x); x += [2]",), {"y": set()}),
+        (("x = 1; y = 2; x, y = y, x",), {"x": set(), "y": set()}),
+        (("x = 1\ny = x + 1\nx = 1 / 0",), {"y": set()}),
     ],
 )
 def test_staleness_cases(

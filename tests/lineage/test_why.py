@@ -126,6 +126,21 @@ async def test_deleted_variable_is_reported(desk: Desk) -> None:
     assert explained(desk, "a").text() == "a was deleted by your cell."
 
 
+async def test_a_replaced_value_is_told_as_it_was(desk: Desk) -> None:
+    await desk.run("x = 1; y = x + 1; x = 42")
+    lines = [line.split(" · ")[0] for line in explained(desk, "y").text().splitlines()]
+    assert lines == [
+        "y comes from 2 steps, newest first. Changed since: x.",
+        "",
+        "y v1  your cell",
+        "      y = x + 1",
+        "      made from x v1",
+        "      ! made from x version 1; x is at version 2 now",
+        "x v1  your cell",
+        "      x = 1",
+    ]
+
+
 async def test_imports_are_no_steps(desk: Desk) -> None:
     await desk.run("import math\nfrom math import floor", "x = floor(math.pi)")
     assert [step.name for step in explained(desk, "x").steps] == ["x"]
