@@ -266,8 +266,10 @@ class _Planner:
         """The tables that this model has not computed, as far as can be told."""
         made = {*self.turn.made, *(name for names in self.saved for name in names)}
         made -= {self.subject, *(t.name for t in self.loaded)}
-        tables = self.turn.tables().values()
-        return [t for t in tables if t.name not in made] or list(tables)
+        known = [t for t in self.turn.tables().values() if t.name not in made]
+        # What was said is forgotten, and the names stay; for a table that was cut off stands none.
+        named = [t for t in known if not clause("made", t.name)]
+        return named or known * (not self.turn.context.get("more_variables"))
 
     def _read(self, part: Sequence[Token]) -> Query:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
@@ -306,14 +308,13 @@ class _Planner:
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
         query = self.previous
-        for request in () if query or self.loaded else self.turn.earlier[-4:]:
+        for request in () if query or self.loaded else self.turn.earlier[-9:]:
             is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
             for part in () if is_aside else _clauses(tokenize(request)):
-                # The first of them goes on from nothing.
-                last = {about: query or Query(about.name)}
-                with suppress(Unclear):
-                    left = _apart(part)[0]
-                    query = Reader(left, about, self.turn, self._looked, last.get).read()
+                # What goes on from something forgotten is not known.
+                last = ({about: query} if query else {}).__getitem__
+                with suppress(Unclear, KeyError):
+                    query = Reader(_apart(part)[0], about, self.turn, self._looked, last).read()
         return query
 
     def _compute(self, query: Query) -> None:

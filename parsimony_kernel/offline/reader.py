@@ -227,6 +227,9 @@ class Reader:
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
+            # "Orders" are rows more likely than order_no, "units" no unit_price.
+            is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
+            no_if(want == "measure" and (column.is_code or is_many), "counted", words)
             is_new = len(fit) < 2 or any(question in e for e in self.turn.replies)
             again = "" if is_new else ", as before"
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")

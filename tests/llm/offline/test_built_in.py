@@ -7,7 +7,9 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark, spec
 
+from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.core.conversation import request_message
+from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.offline.words import table
 
 TABLES = """
@@ -551,3 +553,59 @@ async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Not
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
     assert '"seattle_weather"' in turn.arguments["rationale"]
+
+
+ORDERS = """
+import pandas as pd
+orders_2023 = pd.DataFrame({
+    "order_no": [50001, 50001, 50004, 50009], "country": ["UK", "Spain", "UK", "UK"],
+    "unit_price": [9.5, 7.0, 3.0, 1.0], "day": pd.to_datetime(["2023-01-02"] * 4),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "total orders by country",
+        "sum of orders",
+        "average orders per day",
+        "total units by country",
+    ],
+)
+async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_: str) -> None:
+    await notebook.run(ORDERS)
+    turn = await notebook.ask(request_)
+    assert turn.ending == "return_unable"
+
+
+async def test_many_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
+    steps = ["median horsepower by origin", "now by year", "now as a chart", "now by cylinders"]
+    for step in [*steps, "now by year", "now by origin"]:
+        await tables.ask(step)
+    turn = await tables.ask("now for Japan")
+    assert turn.summary.startswith("Highest median Horsepower (Origin is Japan): Japan")
+
+
+async def test_nothing_goes_on_from_a_request_that_is_forgotten(tables: Notebook) -> None:
+    for step in ("median horsepower by origin", "now by year", "only 1976"):
+        await tables.ask(step)
+    tables.earlier = tables.earlier[2:]
+    turn = await tables.ask("now by origin")
+    assert "no request before" in turn.arguments["rationale"]
+
+
+async def test_results_whose_turns_are_forgotten_stand_for_no_table(
+    tables: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await tables.ask("mean horsepower")
+    await tables.ask("cars after 1980")
+    await tables.ask("total horsepower by origin")
+    tables.earlier = []
+    turn = await tables.ask("mean horsepower")
+    assert turn.summary.split(".")[0] == whole.summary.split(".")[0]
+    made = {k: v for k, v in tables.executor.variables().items() if k.startswith("rows_of_")}
+    cut = notebook_context(files=[], variables=summarise(made)[0], more_variables=1)
+    monkeypatch.setattr(tables, "context", lambda: cut)
+    turn = await tables.ask("mean horsepower")
+    assert turn.ending == "return_unable"
