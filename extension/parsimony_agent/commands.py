@@ -56,7 +56,7 @@ async def answer(
 
 
 def show(magics: AgentMagics, turn: str | None = None) -> None:
-    """Draw a turn again."""
+    """Draw a turn again, by default the newest that waits for an answer, else the newest."""
     magics.turns.show(turn)
 
 

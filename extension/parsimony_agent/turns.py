@@ -158,9 +158,13 @@ class Turns:
         displays.outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
-        """Draw a turn in the running cell, with a live prompt if it waits for an answer."""
+        """Draw a turn in the running cell, with a live prompt if it waits for an answer.
+
+        By default the newest that waits for one, else the newest.
+        """
         session = self._magics.session
-        run_id = resolve_turn(session.turns(), named).run_id
+        waiting = [each.turn.run_id for each in session.pending() if named is None]
+        run_id = waiting[0] if waiting else resolve_turn(session.turns(), named).run_id
         place = Place(self._magics.displays(), elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
         if not place.is_live:

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -351,7 +351,7 @@ class StatementGuard:
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
-                paths = list(writes(call, namespace))
+                paths = list(writes(call, namespace, statement.writes))
                 # Any file that a path with unknown parts may name is copied.
                 open_ends = [each for each in paths if "…" in each and each.strip("…")]
                 for each in open_ends:
@@ -445,9 +445,11 @@ _judging = 0
 # hold just before it runs.
 
 
-def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths that a call writes to in native code."""
-    texts = (*_texts(call, namespace), *texts_of(call.names, namespace))
+def writes(
+    call: Call, namespace: Mapping[str, Any], bound: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the paths that a call writes to in native code; ``bound`` are names still to change."""
+    texts = (*_texts(call, namespace, bound), *texts_of(call.names, namespace))
     if call.last in QUERIES:
         for text in texts:
             if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
@@ -462,22 +464,24 @@ def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
             yield from _databases(namespace.get(name))
 
 
-def _texts(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+def _texts(call: Call, namespace: Mapping[str, Any], bound: Collection[str]) -> Iterator[str]:
     """Yield the strings in a call's arguments. One that is built of parts is a whole, with "…" for
     unknown parts; where its beginning is unknown, its parts are yielded too."""
     pieces = set[str | Ref | None]()
     for value in (*call.args, *call.keywords.values()):
         if isinstance(value, Text) and len(value.parts) > 1:
-            whole = "".join(_part(each, namespace) for each in value.parts)
+            whole = "".join(_part(each, namespace, bound) for each in value.parts)
             yield os.path.expanduser(Path(whole)) if value.path else whole  # noqa: PTH111  (no error)
             if not whole.startswith("…"):
                 pieces.update(value.parts)
     yield from (each for each in call.texts if each not in pieces)
 
 
-def _part(part: str | Ref | None, namespace: Mapping[str, Any]) -> str:
-    """Return a part of a string as text; a name as the string that it holds."""
-    held = namespace.get(part.name) if isinstance(part, Ref) else part
+def _part(part: str | Ref | None, namespace: Mapping[str, Any], bound: Collection[str]) -> str:
+    """Return a part of a string as text; a name as the string that it holds, and keeps."""
+    held: Any = part
+    if isinstance(part, Ref):
+        held = None if part.name in bound else namespace.get(part.name)
     return os.fsdecode(held) if isinstance(held, str | os.PathLike) else "…"
 
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -204,6 +205,9 @@ class Keyring:
 
     def _read(self) -> list[Key]:
         """Return the stored keys, oldest first; none without a file."""
+        with suppress(OSError):  # reading says why
+            if not stat.S_ISREG(self._path.stat().st_mode):  # a pipe or a device may hang
+                raise self._damaged()
         try:
             return self._parsed(durable.read(self._path))
         except durable.StorageError as exc:
@@ -216,7 +220,10 @@ class Keyring:
             keys = _KEYS.validate_json(data)
             if all(each.key_id == _id_of(each.secret) for each in keys):
                 return keys
-        raise KeyringError(
+        raise self._damaged()
+
+    def _damaged(self) -> KeyringError:
+        return KeyringError(
             f"The file of signing keys {str(self._path)!r} is damaged: bring it back from a copy, "
             "or remove that file to start with a new key; questions signed with the old ones "
             "cannot be resumed then."

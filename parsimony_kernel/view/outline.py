@@ -16,6 +16,7 @@ from pathlib import Path
 from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.core.events import AgentError
 from parsimony_kernel.core.text import counted
+from parsimony_kernel.core.choices import LABELS, Choice
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import both_ends
@@ -194,6 +195,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         answer, who = block.reply, " (your answer)"
         if block.chosen is not None:
             answer, who = block.choices[block.chosen], " (you chose)"
+            who += ": it was not run" if answer == LABELS[Choice.do_not_run_it] else ""
         yield pt.note(*question, " → ", pt.Strong(answer), who)
         return
     yield pt.Paragraph(question, "words")
