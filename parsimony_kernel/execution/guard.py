@@ -445,9 +445,7 @@ _judging = 0
 # hold just before it runs.
 
 
-def writes(
-    call: Call, namespace: Mapping[str, Any], bound: Collection[str] = ()
-) -> Iterator[str]:
+def writes(call: Call, namespace: Mapping[str, Any], bound: Collection[str] = ()) -> Iterator[str]:
     """Yield the paths that a call writes to in native code; ``bound`` are names still to change."""
     texts = (*_texts(call, namespace, bound), *texts_of(call.names, namespace))
     if call.last in QUERIES:

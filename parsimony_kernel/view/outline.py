@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsimony_kernel.core.chat import OFFLINE
+from parsimony_kernel.core.choices import LABELS, Choice
 from parsimony_kernel.core.events import AgentError
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.core.choices import LABELS, Choice
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import both_ends

@@ -249,10 +249,12 @@ async def test_answer_after_restart_needs_no_buttons() -> None:
     assert first.texts == before
 
 
-async def test_show_after_restart_has_live_buttons() -> None:
-    notebook = Notebook([ASKS], [DONE])
+async def test_show_after_restart_finds_the_question_with_live_buttons() -> None:
+    notebook = Notebook([ASKS], [DONE], [DONE])
     await asked(notebook)
     notebook.start_process()
+    notebook.begin("c3")
+    await notebook.ask("c3")
     area = notebook.begin("c2")
     notebook.turns.show(None)
     assert "Which one?" in area.text

@@ -20,10 +20,10 @@ from record_events import (
 )
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.choices import ids_of
+from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import FigureBlock, lasting
+from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -146,6 +146,14 @@ def test_repaired_step_is_silent_above_fold() -> None:
     head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
     assert "zero" not in head
     assert "zero" in work
+
+
+def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
+    asked = QuestionBlock(key="q", question="May this code run?", choices=labels_of(APPROVAL))
+    for chosen, told in enumerate(("", "", ": it was not run")):
+        told = f"{asked.choices[chosen]} (you chose){told}\n"
+        answered = replace(asked, reply=asked.choices[chosen], chosen=chosen)
+        assert f"May this code run? → {told}" in record_of([answered]) + "\n"
 
 
 def test_answered_question_is_one_line() -> None:
