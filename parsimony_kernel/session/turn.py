@@ -353,7 +353,7 @@ class Turn(RunHooks):
                 async with aclosing(stream):
                     async for event in stream:
                         # Once work has begun, answering again must not repeat it.
-                        ran = ran or isinstance(event, ev.LLMCallCompleted | ev.ToolEvent)
+                        ran = ran or _is_work(event, started.gone)
                         waits_on = None if ran or not _came_to_nothing(event) else self._asked
                         if waits_on and isinstance(event, ev.Handoff):
                             steps = (*event.suggested_next_steps, _ASK_AGAIN)
@@ -586,6 +586,16 @@ def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
         with suppress(SessionError):
             undo()
         raise
+
+
+def _is_work(event: ev.AgentEvent, gone: Sequence[str]) -> bool:
+    """Whether ``event`` is a step or a model's answer that the next answer would repeat.
+
+    Where variables are ``gone`` since the question, saying that it can't go on is none.
+    """
+    if isinstance(event, ev.ToolEvent):
+        return not gone or event.tool_name != "return_unable"
+    return isinstance(event, ev.LLMCallCompleted) and not gone
 
 
 def _came_to_nothing(event: ev.AgentEvent) -> bool:

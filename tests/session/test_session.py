@@ -325,6 +325,26 @@ async def test_question_waits_when_no_model_answers(start: Any) -> None:
     assert session.pending() == ()
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_question_waits_on_only_where_its_variables_are_gone(
+    start: Any, is_restarted: bool
+) -> None:
+    unable = call("return_unable", rationale="No sales here.", blockers=["sales is missing"])
+    session = start([LOAD, ASK, unable, DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+    if is_restarted:
+        session = start([unable, DONE])
+    ended = (await gather(session.resume("north")))[-1]
+    assert isinstance(ended, Handoff)
+    assert [turn.status for turn in session.turns()] == [
+        "suspended" if is_restarted else "handed_off"
+    ]
+    if is_restarted:
+        assert "%agent answer" in ended.suggested_next_steps[-1]
+        assert (await gather(session.resume("north")))[-1] == RunCompleted(summary="done")
+    assert session.pending() == ()
+
+
 async def test_budget_belongs_to_turn_and_shows_raise(start: Any) -> None:
     spent = replace(LOAD, usage=Usage(20_000, 0))
     session = start([spent, DONE])
