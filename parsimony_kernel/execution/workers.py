@@ -10,8 +10,8 @@ import multiprocessing.process
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -97,27 +97,26 @@ def watch_workers(here: Callable[[], Workers | None]) -> None:
 
     def start_guarded(process: multiprocessing.process.BaseProcess) -> None:
         workers = here()
-        with ExitStack() as changed:
-            if workers is not None:
-                workers.starting()
-                for name in _SPAWNING:
-                    # The first process of all imports it while it starts, which is too late.
-                    if name.rpartition(".")[0] in sys.modules:
-                        changed.enter_context(_handing(import_module(name), workers))
-            start(process)
+        if workers is not None:
+            workers.starting()
+            for name in _SPAWNING:
+                # The first process of all imports it while it starts, which is too late.
+                if name.rpartition(".")[0] in sys.modules:
+                    _hand(import_module(name), here)
+        start(process)
 
     setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
 
 
-@contextmanager
-def _handing(spawning: Any, workers: Workers) -> Iterator[None]:
+def _hand(spawning: Any, here: Callable[[], Workers | None]) -> None:
+    """Let a module that prepares new processes add the hook from now on.
+
+    It stays: threads of a cell may start several processes at once, as Dask does.
+    """
     prepare = spawning.get_preparation_data
 
     def with_hook(*arguments: Any, **named: Any) -> dict[str, Any]:
-        return {"parsimony": workers, **prepare(*arguments, **named)}
+        return {"parsimony": here(), **prepare(*arguments, **named)}
 
-    spawning.get_preparation_data = with_hook
-    try:
-        yield
-    finally:
-        spawning.get_preparation_data = prepare
+    if prepare.__name__ != with_hook.__name__:
+        spawning.get_preparation_data = with_hook
