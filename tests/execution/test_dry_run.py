@@ -52,7 +52,8 @@ async def test_its_workers_compute_and_write_nothing(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "dry_work.py").write_text(
-        "def work(told, path):\n    told.put(sum(range(4)))\n    open(path, 'w')\n"
+        "import os\ndef work(told, path):\n"
+        "    told.put((sum(range(4)), os.environ.get('TMPDIR')))\n    open(path, 'w')\n"
     )
     # Threads start several at once, as Dask does; a fork beside other threads may hang.
     several = 1 if way == "fork" else 4
@@ -71,6 +72,7 @@ async def test_its_workers_compute_and_write_nothing(
         timeout_seconds=60,
     )
     assert output.error is None
-    assert output.shown[-1].for_model()["text"] == str([(6, 1)] * several)
+    expected = [((6, str(tmp_path / "tmp")), 1)] * several
+    assert output.shown[-1].for_model()["text"] == str(expected), output.stderr
     assert "may not reach" in output.stderr
     assert not (tmp_path / "new.txt").exists()
