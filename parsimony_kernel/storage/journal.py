@@ -431,7 +431,7 @@ class SqliteJournal:
         except (ValueError, TypeError) as exc:
             raise JournalError(
                 f"The question {nonce!r} in the journal {self.database.path!r} is damaged, or a "
-                "newer Parsimony asked it: run its cell again."
+                "newer Parsimony asked it: update Parsimony, or run its cell again."
             ) from exc
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:

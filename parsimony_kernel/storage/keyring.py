@@ -2,8 +2,9 @@
 
 One file of mode 0600 below Jupyter's data directory. A key's id is a digest of its secret, so an id
 never means two keys. The last key signs. The file is replaced atomically and under a lock, so that
-concurrent changes aren't lost and an interrupted change has no effect. Rule: a secret is never
-shown, and never empty.
+concurrent changes aren't lost and an interrupted change has no effect. Rules: a secret is never
+shown, and never empty; a damaged entry is named where its key may be needed, and the other keys
+work on.
 """
 
 import errno
@@ -60,6 +61,8 @@ class Key:
         return "current" if self.retired is None else "old"
 
 
+_ENTRIES: TypeAdapter[list[object]] = TypeAdapter(list[object])
+_KEY = TypeAdapter(Key)
 _KEYS = TypeAdapter(list[Key])
 
 
@@ -105,7 +108,7 @@ class Keyring:
             return self._from_environment
         remedy = f", or set {ENVIRONMENT_VARIABLE} to a secret of your own."
         with _explained("There is no key to sign questions with: ", remedy):
-            entries = self._read()
+            entries = self._read(_sign)
             if _sign(entries):
                 # Its creator may have been killed before syncing its name.
                 durable.settle(self._path)
@@ -180,7 +183,8 @@ class Keyring:
 
     def _entry(self, key_id: str) -> Key | None:
         with _explained():
-            return next((each for each in self._read() if each.key_id == key_id), None)
+            stored = self._read(lambda keys: any(each.key_id == key_id for each in keys))
+            return next((each for each in stored if each.key_id == key_id), None)
 
     def _add(self, *, only_if_needed: bool = False) -> list[Key]:
         """Add a new key, unless another process was first and it isn't needed; return all keys."""
@@ -203,29 +207,39 @@ class Keyring:
         )
         return self._parsed(written)
 
-    def _read(self) -> list[Key]:
-        """Return the stored keys, oldest first; none without a file."""
+    def _read(self, suffice: Callable[[list[Key]], bool] = lambda keys: False) -> list[Key]:
+        """Return the stored keys, oldest first; none without a file.
+
+        ``KeyringError`` names a damaged entry, unless the intact ones ``suffice``.
+        """
         with suppress(OSError):  # reading says why
             if not stat.S_ISREG(self._path.stat().st_mode):  # a pipe or a device may hang
                 raise self._damaged()
         try:
-            return self._parsed(durable.read(self._path))
+            return self._parsed(durable.read(self._path), suffice)
         except durable.StorageError as exc:
             if exc.errno in (errno.ENOENT, errno.ENOTDIR):
                 return []
             raise
 
-    def _parsed(self, data: bytes) -> list[Key]:
-        with suppress(ValidationError):  # it may quote a secret
-            keys = _KEYS.validate_json(data)
-            if all(each.key_id == _id_of(each.secret) for each in keys):
-                return keys
-        raise self._damaged()
+    def _parsed(
+        self, data: bytes, suffice: Callable[[list[Key]], bool] = lambda keys: False
+    ) -> list[Key]:
+        try:
+            entries = _ENTRIES.validate_json(data)
+        except ValidationError:  # it may quote a secret
+            raise self._damaged() from None
+        parsed = [_key_in(entry) for entry in entries]
+        keys = [key for key in parsed if key is not None]
+        if len(keys) < len(entries) and not suffice(keys):
+            raise self._damaged(parsed.index(None) + 1)
+        return keys
 
-    def _damaged(self) -> KeyringError:
+    def _damaged(self, number: int = 0) -> KeyringError:
+        entry, what = (f"Entry {number} of the", "entry") if number else ("The", "file")
         return KeyringError(
-            f"The file of signing keys {str(self._path)!r} is damaged: bring it back from a copy, "
-            "or remove that file to start with a new key; questions signed with the old ones "
+            f"{entry} file of signing keys {str(self._path)!r} is damaged: bring it back from a "
+            f"copy, or remove that {what} to go on without; questions signed with what was in it "
             "cannot be resumed then."
         )
 
@@ -255,6 +269,14 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
 def _sign(entries: Sequence[Key]) -> bool:
     """Return whether there is a current key: the last one, not retired."""
     return bool(entries) and entries[-1].retired is None
+
+
+def _key_in(entry: object) -> Key | None:
+    """Return the key of an entry of the file; ``None`` if it is damaged."""
+    with suppress(ValidationError):  # it may quote a secret
+        key = _KEY.validate_python(entry)
+        return key if key.key_id == _id_of(key.secret) else None
+    return None
 
 
 def _id_of(secret: str) -> str:

@@ -3,7 +3,7 @@
 Code of the user's and of the model's is theirs: what cells write is not written by the package.
 """
 
-import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,79 +43,41 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/execution/workers.py", "unlink"): "that file",
 }
 
-_OF_MODULES = {
-    "os": {
-        *("open", "rename", "renames", "replace", "unlink", "remove", "link", "symlink", "mkdir"),
-        *("makedirs", "rmdir", "removedirs", "truncate", "mkfifo", "mknod", "chmod", "chown"),
-    },
-    "shutil": {
-        *("copy", "copy2", "copyfile", "copytree", "copymode", "move", "rmtree", "chown"),
-        *("make_archive", "unpack_archive"),
-    },
-    "tempfile": {
-        *("TemporaryDirectory", "NamedTemporaryFile", "mkstemp", "mkdtemp", "SpooledTemporaryFile"),
-        "TemporaryFile",
-    },
-    "sqlite3": {"connect"},
-    "nbformat": {"write"},
-    "json": {"dump"},
-    "pickle": {"dump"},
-    "io": {"open", "FileIO"},
-    "codecs": {"open"},
-}
-_OF_ANYTHING = {
-    *("write_text", "write_bytes", "unlink", "rmdir", "touch", "mkdir", "symlink_to", "chmod"),
-    *("hardlink_to", "rename", "savefig", "write_table", "extractall", "to_parquet", "to_pickle"),
-    *("to_feather", "to_hdf", "to_excel", "tofile", "savez", "TemporaryDirectory"),
-    *("NamedTemporaryFile", "mkstemp", "mkdtemp"),
-}
-# What of the same name is no file: a column that is renamed, a folder that ``durable`` makes.
-_OTHERS = {"rename": "columns"}
+# What opens for writing, moves or removes; a column that is renamed is no file.
+_WRITES = re.compile(
+    r"""(?<!\w)(?<!durable\.)(?:
+    (?P<call>
+        os\.(?:open|fdopen|renames?|replace|unlink|remove|removedirs|rmdir|(?:sym)?link|mkdir
+            |makedirs|truncate|mkfifo|mknod|ch(?:mod|own))
+        |shutil\.(?:copy\w*|move|rmtree|chown|make_archive|unpack_archive)
+        |(?:tempfile\.)?(?:(?:Spooled|Named)?Temporary(?:File|Directory)|mkstemp|mkdtemp)
+        |sqlite3\.connect|nbformat\.write|(?:json|pickle)\.dump|io\.(?:open|FileIO)|codecs\.open
+        |(?:write_(?:text|bytes|table)|unlink|rmdir|touch|mkdir|(?:sym|hard)link_to|chmod|savefig
+            |extractall|to_(?:parquet|pickle|feather|hdf|excel)|tofile|savez|rename(?=\((?!columns)))
+    )\(
+    |(?<=\.)(?P<replace>replace)\([^,()=]+\)  # of a path: a text's takes two
+    |(?P<open>open)\((?:[^()]|\([^()]*\))*?["'][rbt]*[wax+][rwaxbt+]*["']
+    |(?<!\.)(?P<unseen>open)\(\w[\w.]*,[ ](?:mode=)?\w+[,)]  # of a mode that isn't seen here
+    )""",
+    re.VERBOSE,
+)
 
 
 def _writes(source: str) -> Iterator[str]:
     """The calls of a module that write, move or remove files."""
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
-            continue
-        owner, name = "", ""
-        if isinstance(node.func, ast.Attribute):
-            owner = node.func.value.id if isinstance(node.func.value, ast.Name) else "…"
-            name = node.func.attr
-        elif isinstance(node.func, ast.Name):
-            name = node.func.id
-        if owner == "durable":
-            continue
-        if name in _OF_MODULES.get(owner, ()):
-            yield f"{owner}.{name}"
-        elif name in _OF_ANYTHING:
-            if not any(keyword.arg == _OTHERS.get(name) for keyword in node.keywords):
-                yield name
-        elif name == "replace" and owner and len(node.args) == 1 and not node.keywords:
-            yield "replace"  # of a path: a text's takes two
-        elif name == "open" and _may_write(node, is_method=bool(owner)):
-            yield "open"
-
-
-def _may_write(call: ast.Call, *, is_method: bool) -> bool:
-    """Whether the mode is one of writing, or not to be seen here."""
-    given = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
-    mode = [*call.args[0 if is_method else 1 :][:1], *given]
-    if not mode:
-        return False
-    first = mode[-1]
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return bool(set(first.value) & set("wax+")) and set(first.value) <= set("rwaxbt+U")
-    return not is_method  # an ``open`` of another kind takes what it likes
+    for found in _WRITES.finditer(source):
+        yield next(filter(None, found.groups()))
 
 
 @pytest.mark.parametrize(
     ("calls", "write"),
     [
         ("open(path, 'w') open(path, mode) path.open('ab') path.write_text(text)", True),
+        ("open(at(x), mode='r+b') tempfile.mkstemp() sqlite3.connect(path)", True),
         ("temporary.replace(path) (folder / name).replace(path) os.replace(a, b)", True),
         ("shutil.rmtree(folder) frame.to_parquet(path) path.rename(other)", True),
-        ("open(path) path.open('rb') text.replace('a', 'b') now.replace(tzinfo=UTC)", False),
+        ("open(path) path.open('rb') open(path, encoding='ascii') log.read(mode='w')", False),
+        ("text.replace('a', 'b') now.replace(tzinfo=UTC)", False),
         ("frame.rename(columns=names) durable.replace(path, data) Keyring.open(None)", False),
     ],
 )

@@ -351,7 +351,7 @@ def test_corrupt_question_is_named_and_others_survive(
     _change(path, "UPDATE suspensions SET record = '{}' WHERE nonce = 'n'")
     assert [row.record.nonce for row in journal.pending()] == ["m"]
     assert "'n'" in caplog.text
-    assert "run its cell again" in caplog.text
+    assert "update Parsimony, or run its cell again" in caplog.text
     journal.close()
 
 

@@ -1,6 +1,7 @@
 """Signing keys on a real disk."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -220,12 +221,39 @@ def test_foreign_file_in_its_place_is_left_alone(
         lambda: keyring.get("x"),
         lambda: keyring.revoke("x"),
     ):
-        said = r"is damaged: .* or remove that file|a (folder|link) stands in its place"
+        said = r"is damaged: .* or remove that (file|entry)|a (folder|link) stands in its place"
         with pytest.raises(KeyringError, match=said) as caught:
             ask()
         assert "hush" not in str(caught.value)
     assert (tmp_path / "keys.json").lstat() == before
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [{"secret": "another"}, {"since": "yesterday"}, {"more": 1}, {"key_id": None}]
+)
+def test_damaged_entry_is_named_and_other_keys_work_on(
+    tmp_path: Path, damage: dict[str, object]
+) -> None:
+    keyring = at(tmp_path)
+    first, second, third = keyring.current(), keyring.rotate(), keyring.rotate()
+
+    def spoil(number: int) -> None:
+        entries = json.loads(whole)
+        entries[number - 1] |= damage
+        (tmp_path / "keys.json").write_text(json.dumps(entries))
+
+    whole = kept(tmp_path)
+    spoil(2)
+    assert (keyring.current(), keyring.get(first.key_id)) == (third, first)
+    for ask in (lambda: keyring.get(second.key_id), keyring.rotate, keyring.keys):
+        with pytest.raises(KeyringError, match=r"Entry 2 of the .* or remove that entry") as caught:
+            ask()
+        assert second.secret not in str(caught.value)
+    spoil(3)
+    assert keyring.get(second.key_id) == second
+    with pytest.raises(KeyringError, match="Entry 3 of the"):  # it may have been the current one
+        keyring.current()
 
 
 _REVOKE = """
