@@ -46,6 +46,12 @@ _SAID = {
     ReachKind.unpickling: "loads a file that can run code while it is loaded",
 }
 
+# The calls that show which of both a deletion is.
+_MOVING = re.compile(r"\bos\.(?:renames?|replace)\b|\bshutil\.move\b|\.(?:rename|replace)\(\)")
+_DELETING = re.compile(
+    r"\bos\.(?:remove|removedirs|rmdir|unlink)\b|rmtree\b|\bsend2trash\b|\.(?:rmdir|unlink)\("
+)
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -59,7 +65,13 @@ class Reach:
     @property
     def sentence(self) -> str:
         """Return a sentence for a person."""
-        return f"Line {self.line} {_SAID[self.kind]}: {self.what}."
+        does, seen = _SAID[self.kind], f"{self.what} {self.source_line}"
+        if self.kind is ReachKind.deletion:
+            found = [each.search(seen) is not None for each in (_DELETING, _MOVING)]
+            does = {(True, False): "deletes files", (False, True): "moves files"}.get(
+                (*found,), does
+            )
+        return f"Line {self.line} {does}: {self.what}."
 
 
 # Suffixes of files that Python or a shell executes.

@@ -13,7 +13,8 @@ from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
-_MOST_CODE = 200
+_MOST_COLUMNS = 200
+_MOST_LINES = 20
 _MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
 _NEAREST = 3
@@ -71,13 +72,13 @@ def why(
     heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
     heading += ", newest first." if count > 1 else "."
     if stale:
-        heading += f" Changed since: {_listed(dict.fromkeys(_safe(ref.name) for ref in stale))}."
+        heading += f" Stale: {', '.join(_now(ref, ledger) for ref in stale)}."
     lines, names = [heading, ""], [_versioned(each) for each in steps]
     beside = max(map(len, names)) + 2
     for label, each in zip(names, steps, strict=True):
         place = places.get(each.cell_run) or _place(each, turns or {}, 0)
         lines.append(f"{label:<{beside}}{place}{_time(each.at)}")
-        lines += [" " * beside + detail for detail in _details(each, changed, ledger)]
+        lines += [(" " * beside + detail).rstrip() for detail in _details(each)]
     if left := count - len(steps):
         lines.append(f"and {left:,} earlier {plural('step', left)}")
     return Explanation(name, "\n".join(lines), tuple(steps), tuple(stale))
@@ -119,7 +120,7 @@ def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -
 
 
 def _statements_of(origin: VariableOrigin) -> str:
-    """Return the statements that made and mutated the variable, one per line.
+    """Return the statements that made and mutated the variable, as they were written.
 
     If there are more than three, only the first and the last.
     """
@@ -129,15 +130,17 @@ def _statements_of(origin: VariableOrigin) -> str:
             continue
         if each.rebinds and origin.name not in each.reads | each.mutated:
             found.clear()
-        found.append(_on_one_line(each.source))
+        found.append(_lines_of(each.source))
     if len(found) > _MOST_STATEMENTS:
         found = [found[0], "…", found[-1]]
-    return "\n".join(found) or _on_one_line(origin.code)
+    return "\n".join(found) or _lines_of(origin.code)
 
 
-def _on_one_line(text: str) -> str:
-    line = " ".join(_safe(text[: 4 * _MOST_CODE]).split())
-    return line if len(line) <= _MOST_CODE else line[: _MOST_CODE - 1] + "…"
+def _lines_of(code: str) -> str:
+    lines = [_safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.strip().split("\n")]
+    left = len(lines) - _MOST_LINES
+    more = [f"… {left:,} more {plural('line', left)}"] if left > 0 else []
+    return "\n".join(lines[:_MOST_LINES] + more)
 
 
 def _safe(text: str) -> str:
@@ -148,18 +151,16 @@ def _safe(text: str) -> str:
     )
 
 
-def _details(
-    step: VariableOrigin, stale: Collection[InputRef], ledger: OriginLedger
-) -> Iterator[str]:
+def _now(used: InputRef, ledger: OriginLedger) -> str:
+    version = ledger.version(used.name)
+    return f"{_versioned(used)} (now {f'v{version}' if version else 'gone'})"
+
+
+def _details(step: VariableOrigin) -> Iterator[str]:
     yield from _statements_of(step).splitlines()
     known = [each for each in step.inputs if each.version]
     if known:
         yield f"made from {_listed([*map(_versioned, known)])}"
-    for each in known:
-        if each in stale:
-            name, version = _safe(each.name), ledger.version(each.name)
-            now = f"at version {version} now" if version else "gone now"
-            yield f"! made from {name} version {each.version}; {name} is {now}"
     unknown = [_safe(each.name) for each in step.inputs if not each.version]
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"

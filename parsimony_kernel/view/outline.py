@@ -203,11 +203,10 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         yield pt.Paragraph(pt.spans_of(block.context))
     how = f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}"
     if block.has_buttons:
-        if block.choices:
-            choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-            yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
-        back = pt.Mono("%agent show")
-        yield pt.note("Run All stops here until you answer. No buttons? ", back, " shows them.")
+        choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
+        lines = (*choices, f"{how}, or %agent show, which draws the buttons again")
+        yield pt.Verbatim("Answer without buttons", "\n".join(lines), put_away=True)
+        yield pt.note("Run All stops here until you answer.")
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
@@ -303,13 +302,15 @@ def segment_of(
     else:
         first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
     head = list(map(outline, first))
+    is_asking = isinstance(outcome, bl.QuestionBlock) and outcome.reply is None
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
         head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
     head += map(outline, answered)
     if changes := dict.fromkeys(_notes(blocks, is_reply_told or bool(answered))):
-        head.append(notes(*changes))
+        # Nothing stands between a question, its code and its buttons.
+        head.insert(0 if is_asking else len(head), notes(*changes))
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]

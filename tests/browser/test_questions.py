@@ -1,5 +1,7 @@
 """Questions and approvals: each button gives its own answer, also after a restart."""
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -114,6 +116,12 @@ def test_click_after_reload_shows_record_in_widget(lab: Lab) -> None:
     button.click()
     expect(cell.locator(".jupyter-widgets .pk-result")).to_contain_text("Finished as asked.")
     expect(cell.get_by_role("button", name="west")).to_have_count(0)
+    # The question, which the page can no longer replace, is seen as one line, below the answer.
+    expect(cell.get_by_text("Which region do you mean?").locator("visible=true")).to_have_count(1)
+    assert answers(cell) == ["west"]
+    expect(cell.locator(".pk-section").locator("visible=true").first).to_have_class(
+        re.compile("pk-result")
+    )
     lab.picture("question-answered-after-reload", cell)
 
 

@@ -145,10 +145,25 @@ def test_deletion_target_is_named_relative_to_workspace(code: str, what: str) ->
 
 def test_deletion_target_resolves_earlier_bindings() -> None:
     bound = {"target": Path("/home/ada/work/old/a.csv"), "wipe": shutil.rmtree}
-    assert [each.sentence for each in reaches("import os\nos.remove(target)", namespace=bound)] == [
-        "Line 2 deletes or moves files: os.remove old/a.csv."
-    ]
+    assert reaches("import os\nos.remove(target)", namespace=bound)[0].what == "os.remove old/a.csv"
     assert reaches("wipe(target)", namespace=bound)[0].what == "shutil.rmtree old/a.csv"
+
+
+@pytest.mark.parametrize(
+    ("what", "source_line", "does"),
+    [
+        ("os.remove a.csv", "os.remove('a.csv')", "deletes files: os.remove a.csv"),
+        ("a.csv.unlink()", "p.unlink()", "deletes files: a.csv.unlink()"),
+        ("a.csv", "shutil.rmtree(d)", "deletes files: a.csv"),
+        ("os.replace a.csv to b.csv", "os.replace(a, b)", "moves files: os.replace a.csv to b.csv"),
+        ("a.csv.rename() to b", "p.rename('b')", "moves files: a.csv.rename() to b"),
+        # A function of the person's does it.
+        ("a.csv", "tidy(name.replace('b', 'a'))", "deletes or moves files: a.csv"),
+        ("a.csv", "os.rename(a, b); os.remove(b)", "deletes or moves files: a.csv"),
+    ],
+)
+def test_deletion_says_which_of_both_it_is(what: str, source_line: str, does: str) -> None:
+    assert Reach(ReachKind.deletion, what, 2, source_line).sentence == f"Line 2 {does}."
 
 
 def test_multiline_magic_keeps_line_numbers() -> None:

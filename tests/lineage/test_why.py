@@ -1,6 +1,7 @@
 """Where a variable comes from, in words."""
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from lineage_desk import Desk
@@ -58,23 +59,31 @@ async def test_chain_is_newest_first(desk: Desk) -> None:
             ["df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6))],
             "df = [0]\n…\ndf.append(5)",
         ),
-        (["df = [0]\nif df:\n    df = [1]"], "df = [0]\nif df: df = [1]"),
+        (["df = [0]\nif df:\n    df = [1]"], "df = [0]\nif df:\n    df = [1]"),
+        (["df = sum(\n    [\n\t1,\n    ]\n)"], "df = sum(\n    [\n    1,\n    ]\n)"),
+        (["df = [\n" + "0,\n" * 30 + "]"], "df = [\n" + "0,\n" * 19 + "… 12 more lines"),
     ],
-    ids=["made and changed", "of many the first and the last", "a binding that may not have run"],
+    ids=[
+        "made and changed",
+        "of many the first and the last",
+        "a binding that may not have run",
+        "on several lines, as they were written",
+        "of a very long one the beginning",
+    ],
 )
 async def test_the_statements_that_made_it_are_told(
     desk: Desk, cells: list[str], code: str
 ) -> None:
     await desk.run(*cells)
-    lines = explained(desk, "df").text().splitlines()[3:]
-    assert [line.strip() for line in lines][: code.count("\n") + 1] == code.splitlines()
+    details = explained(desk, "df").text().splitlines()[3 : 4 + code.count("\n")]
+    assert dedent("\n".join(details)) == code
 
 
 @pytest.mark.parametrize(
     ("later", "stale", "told"),
     [
-        (["a.append(5)", "a = [3]"], [("a", 1)], "made from a version 1; a is at version 3 now"),
-        (["del a"], [("a", 1)], "made from a version 1; a is gone now"),
+        (["a.append(5)", "a = [3]"], [("a", 1)], " Stale: a v1 (now v3).\n"),
+        (["del a"], [("a", 1)], " Stale: a v1 (now gone).\n"),
         (["b.append(3)"], [], "b comes from 3 steps, newest first.\n"),
     ],
 )
@@ -85,13 +94,13 @@ async def test_later_change_shows_both_versions(
     found = explained(desk, "b")
     assert [(each.name, each.version) for each in found.stale] == stale
     assert told in found.text()
-    assert ("Changed since: a." in found.text()) == bool(stale)
+    assert found.text().count("tale") == len(stale)
 
 
 async def test_what_changed_many_steps_before_is_told(desk: Desk) -> None:
     await desk.run("x0 = [1]", *(f"x{n} = x{n - 1} + [{n}]" for n in range(1, 30)), "x0 = [5]")
     told = explained(desk, "x29")
-    assert "Changed since: x0." in told.text()
+    assert " Stale: x0 v1 (now v2).\n" in told.text()
     assert told.steps[-1].name == "x1"
     assert told.text().endswith("and 9 earlier steps")
 
@@ -130,12 +139,11 @@ async def test_a_replaced_value_is_told_as_it_was(desk: Desk) -> None:
     await desk.run("x = 1; y = x + 1; x = 42")
     lines = [line.split(" · ")[0] for line in explained(desk, "y").text().splitlines()]
     assert lines == [
-        "y comes from 2 steps, newest first. Changed since: x.",
+        "y comes from 2 steps, newest first. Stale: x v1 (now v2).",
         "",
         "y v1  your cell",
         "      y = x + 1",
         "      made from x v1",
-        "      ! made from x version 1; x is at version 2 now",
         "x v1  your cell",
         "      x = 1",
     ]
