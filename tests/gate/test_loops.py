@@ -45,7 +45,6 @@ REPHRASED = [
 ]
 
 LOOPS: list[tuple[str, list[Step], int, str]] = [
-    ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
     ("a lookup, then rephrasings", [order("A102"), *REPHRASED[1:]], 4, "no_new_information"),
     (
         "rephrasings without an identifier",
@@ -167,10 +166,6 @@ HONEST: list[tuple[str, list[Step]]] = [
     (
         "a question to the person after three answers that were the same",
         [*REPHRASED[:3], ("ask_user", {"question": "Is A102 the right order?"}, "")],
-    ),
-    (
-        "four rephrasings with another answer each",
-        [(*s[:2], str(n)) for n, s in enumerate(REPHRASED)],
     ),
 ]
 

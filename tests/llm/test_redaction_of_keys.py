@@ -24,6 +24,7 @@ LEAKS: list[tuple[str, str]] = [
     ("Authorization: Bearer abc.def-123", f"Authorization: Bearer {REDACTED}"),
     ("provided: sk-proj-abc123***wxyz.", f"provided: {REDACTED}."),
     ("key AIzaSyA1234567890abcdefg", f"key {REDACTED}"),
+    ("with ghp_0123456789abcdefghijklmnop", f"with {REDACTED}"),
     ("?key=abcdef123456&x=1", f"?key={REDACTED}&x=1"),
     ('{"api_key": "abcdef123456"}', f'{{"api_key": "{REDACTED}"}}'),
     ("password=abcdef&x=1&y=2", f"password={REDACTED}&x=1&y=2"),
