@@ -11,7 +11,6 @@ import pytest
 from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
 from parsimony_kernel.agent.loop import resume_run
 from parsimony_kernel.agent.run import MAX_CALLS
-from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Completion, Delta, ModelRequest, Usage
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
@@ -142,22 +141,6 @@ async def test_declined_limit_ends_with_summary() -> None:
     question = asked(await run(who))
     resumed = await gather(resume_run(who, question.suspension_record, "Stop here"))
     assert kinds(resumed) == ["state_snapshot", "partial_run_summary"]
-
-
-async def test_stop_during_tool_answers_call_and_ends_run() -> None:
-    stop = CancellationRequest()
-
-    @tool
-    async def stall() -> None:
-        """Stall."""
-        stop.set("enough")
-        await CancellationRequest().wait()
-
-    state = begun()
-    events = await run(bare(call("stall"), tools=[stall]), state=state, cancellation=stop)
-    assert kinds(events)[-3:] == ["tool_event", "state_snapshot", "run_cancelled"]
-    assert state.messages[-1]["role"] == "tool"
-    assert state.done
 
 
 # Limits.
