@@ -1,73 +1,14 @@
 """The summaries are well formed, and enough to measure with."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.core.events import ToolEvent
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.tools import tool
-
-from .summaries import RESULTS, Case, load
+from .summaries import RESULTS, load
+from .summaries.__main__ import judged
 
 TRUE, INVENTED = load("true"), load("invented")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a summary: refused, or shown with these marks."""
-
-    refused: bool
-    marks: tuple[str, ...]
-
-    def names(self, wrong: str) -> bool:
-        return any(wrong in mark for mark in self.marks)
-
-
-class _Bound(CodeExecutor):
-    """An executor in which the names of a result are bound."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__()
-        self._names = names
-
-    def variables(self) -> dict[str, Any]:
-        return dict.fromkeys(self._names)
-
-
-async def judged(case: Case) -> Verdict:
-    """The verdict on ``case`` in the current folder, at the end of a run of the real loop."""
-    result = RESULTS[case.result]
-
-    @tool(name="run_code", description="Run code.", tool_type="code")
-    async def run_code(code: str) -> dict[str, str]:
-        return {"stdout": result.text}
-
-    @tool(name="return_dataset", description="Publish.", tool_type="publish", effect="none")
-    async def return_dataset(variable: str) -> str:
-        return "published"
-
-    steps = [call("run_code", code=result.code)]
-    if "published" in case.did:
-        steps.append(call("return_dataset", variable="table"))
-    steps += [call("return_done", summary=case.summary)] * 2
-    for name in ("revenue_by_page.csv",) if "to_csv" in result.code else ():
-        Path(name).touch()
-    agent = Agent(
-        ScriptedModel(steps),
-        tools=[run_code, return_dataset],
-        code_executor=_Bound(result.names),
-    )
-    async for event in agent.run(case.request):
-        if isinstance(event, ToolEvent) and event.completed and event.tool_name == "return_done":
-            marks = (event.result or {}).get("not_found") or ()
-            return Verdict(not event.ok, tuple(map(str, marks)))
-    raise AssertionError(f"{case.id} has not ended")
 
 
 def test_ids_are_unique_and_results_known() -> None:
