@@ -10,11 +10,9 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.renderer import render_for_llm
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import MAX_PINNED, AgentGuardrails
-from parsimony_kernel.core.conversation import AgentContext, AgentMessage
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.policy import DefaultPolicy
@@ -108,18 +106,6 @@ async def test_agent_that_never_suspends_needs_no_key(tmp_path: Path) -> None:
     agent = sealed_with(tmp_path / "none", ManualClock(), DONE)
     assert [event async for event in agent.run("go")][-1] == RunCompleted(summary="ok")
     assert not (tmp_path / "none").exists()
-
-
-def test_only_newest_inventory_is_rendered() -> None:
-    agent = Agent("offline", suspension_secret="s")
-    before = (
-        AgentMessage("user", "an old inventory", {"context_snapshot": True}),
-        AgentMessage("user", "hello"),
-    )
-    state = agent.start("sum it", ctx=AgentContext(before, "the inventory"))
-    told = [message["content"] for message in render_for_llm(state)]
-    assert told == ["hello", "the inventory", "<request>\nsum it\n</request>"]
-    assert state.messages[0]["content"] == "an old inventory"
 
 
 async def test_typed_function_becomes_a_tool() -> None:
