@@ -9,8 +9,6 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
 from parsimony_kernel.core.events import AgentEvent, ToolResultObserved
-from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.gate import Gate, StepOutcome
@@ -35,42 +33,23 @@ async def ran(code: str) -> StepOutcome:
 
 
 @pytest.mark.parametrize(
-    ("code", "cause"),
+    ("code", "cause", "error"),
     [
-        ("while True: pass", LATE),
-        (STUCK, STATE_LOST),
-        ("1/0", RAISED),
-        (TIRED, RAISED),
-        (ALIKE, RAISED),
+        ("while True: pass", LATE, "action_timeout"),
+        (STUCK, STATE_LOST, "action_error"),
+        ("1/0", RAISED, "action_error"),
+        (TIRED, RAISED, "action_error"),
+        (ALIKE, RAISED, "action_error"),
     ],
 )
-async def test_code_outcome_maps_to_table_row(code: str, cause: Cause) -> None:
-    failure = (await ran(code)).failure
-    assert isinstance(failure, Failure)
-    assert cause_of(failure) is cause
-
-
-async def test_late_code_reports_its_deadline() -> None:
-    outcome = await ran("while True: pass")
-    assert outcome.envelope["error"] == "action_timeout"
-    assert outcome.envelope["timeout_seconds"] == SOON_S
-    assert outcome.failure is not None
-    assert outcome.failure.type is FailureType.TIMEOUT
-
-
-@pytest.mark.parametrize("code", ["1/0", TIRED, ALIKE])
-async def test_raising_code_is_not_late(code: str) -> None:
+async def test_code_outcome_maps_to_table_row(code: str, cause: Cause, error: str) -> None:
     outcome = await ran(code)
-    assert outcome.envelope["error"] == "action_error"
-    assert "timeout_seconds" not in outcome.envelope
-
-
-async def test_lost_state_is_reported_and_no_refusal() -> None:
-    outcome = await ran(STUCK)
     assert outcome.failure is not None
-    assert outcome.failure.refusal is None
-    assert "still runs" in outcome.failure.explanation
-    assert "still runs" in outcome.envelope["message"]
+    assert cause_of(outcome.failure) is cause
+    assert outcome.envelope["error"] == error
+    assert outcome.envelope.get("timeout_seconds") == (SOON_S if cause is LATE else None)
+    assert ("still runs" in outcome.failure.explanation) is (cause is STATE_LOST)
+    assert ("still runs" in outcome.envelope["message"]) is (cause is STATE_LOST)
 
 
 # Looking at a variable.
