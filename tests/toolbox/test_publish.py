@@ -41,10 +41,15 @@ CHART = alt.Chart(FRAME).mark_bar().encode(x="g:N", y="v:Q")
 
 
 def _tools(
-    root: Path, events: list[AgentEvent], notebook: str = "work.ipynb", **given: Any
+    root: Path,
+    events: list[AgentEvent],
+    notebook: str = "work.ipynb",
+    *,
+    executor: CodeExecutor | None = None,
+    **given: Any,
 ) -> Tools:
     stamped = {"sales": FRAME, "chart": CHART, "numbers": [1, 2]}
-    executor = _namespace(*stamped, **stamped, unstamped=FRAME)
+    executor = executor or _namespace(*stamped, **stamped, unstamped=FRAME)
     publisher = Publisher(ArtifactStore(root), notebook_path=notebook)
     return publish_tools(executor, publisher, events.append, lambda: "run-1", **given)
 
@@ -176,10 +181,8 @@ async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
     for actor, run, code in cells:
         with run_scope(RunScope(run, "work.ipynb", "c", actor=actor)):
             await executor.execute(code)
-    store = ArtifactStore(tmp_path)
     events: list[AgentEvent] = []
-    publisher = Publisher(store, notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, events.append, lambda: "run-1")
+    tools = _tools(tmp_path, events, executor=executor)
     result = await _call(tools, "return_notebook", name="steps")
     assert (tmp_path / result.data["path"]).read_text() == "# %%\nc = 1\n\n# %%\nd = c\n"
     given = await _call(tools, "return_notebook", name="given", code="x = 1")
@@ -317,9 +320,7 @@ async def test_remote_variable_is_fetched_before_publishing(tmp_path: Path) -> N
     summary = PrimitiveObject(python_type="x", text="x")
     names = ("sales", "chart", "gone")
     values = {name: RemoteValue(name, "x", summary, bring) for name in names}
-    executor = _namespace(*names, **values)
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, lambda _: None, lambda: "r")
+    tools = _tools(tmp_path, [], executor=_namespace(*names, **values))
     assert (await _call(tools, "return_dataset", variable="sales", title="S")).ok
     assert (await _call(tools, "return_chart", variable="chart", title="C")).ok
     result = await _call(tools, "return_dataset", variable="gone", title="G")
@@ -335,9 +336,7 @@ async def test_plan_is_computed_without_reaching_out(reaches: bool, tmp_path: Pa
         return part
 
     plan = dd.from_pandas(FRAME, npartitions=1).map_partitions(fetched, meta=FRAME)
-    executor = _namespace("plan", plan=plan)
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, lambda _: None, lambda: "run-1")
+    tools = _tools(tmp_path, [], executor=_namespace("plan", plan=plan))
     result = await _call(tools, "return_dataset", variable="plan", title="Plan")
     assert result.ok == (not reaches)
     if reaches:
