@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import nbformat
@@ -71,22 +70,6 @@ def test_existing_data_file_is_kept(
     assert cli.main(["demo"]) == 1
     assert "does not know the kernel" in capsys.readouterr().err
     assert data.read_text() == "mine"
-
-
-def test_wheel_carries_quickstart_and_its_data() -> None:
-    root = Path(__file__).parents[1]
-    told = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    carried = told["targets"]["wheel"]["force-include"]
-    package = "parsimony_kernel/quickstart/"
-    inside = {to.removeprefix(package): root / source for source, to in carried.items()}
-    notebook = nbformat.read(inside["01_quickstart.ipynb"], as_version=4)
-    words = " ".join(cell.source for cell in notebook.cells if cell.cell_type == "code").split()
-    read = {word for word in words if word.startswith("data/")}
-    assert read
-    assert read <= set(inside)
-    for source in carried:
-        assert (root / source).is_file()
-        assert any(source.startswith(each) for each in told["targets"]["sdist"]["include"])
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,6 @@ def test_notebook_identity_ignores_trailing_whitespace() -> None:
 @pytest.mark.parametrize(
     ("path", "logical_id"),
     [
-        ("notebooks/foo.py", "foo"),
         ("foo.ipynb", "foo"),
         ("C:\\work\\foo.ipynb", "foo"),
         ("/abs/v1.2.ipynb", "v1.2"),

@@ -1,6 +1,7 @@
 """The agent's wiring: models, keys and the rules that stand last."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,10 +9,14 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.renderer import render_for_llm
-from parsimony_kernel.core.config import MAX_PINNED
-from parsimony_kernel.core.conversation import AgentContext, AgentMessage
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
+from parsimony_kernel.core.config import MAX_PINNED, AgentGuardrails
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
+from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -103,18 +108,6 @@ async def test_agent_that_never_suspends_needs_no_key(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_only_newest_inventory_is_rendered() -> None:
-    agent = Agent("offline", suspension_secret="s")
-    before = (
-        AgentMessage("user", "an old inventory", {"context_snapshot": True}),
-        AgentMessage("user", "hello"),
-    )
-    state = agent.start("sum it", ctx=AgentContext(before, "the inventory"))
-    told = [message["content"] for message in render_for_llm(state)]
-    assert told == ["hello", "the inventory", "<request>\nsum it\n</request>"]
-    assert state.messages[0]["content"] == "an old inventory"
-
-
 async def test_typed_function_becomes_a_tool() -> None:
     def mean(values: list[float], digits: int = 2) -> float:
         """The mean, rounded."""
@@ -152,3 +145,50 @@ async def test_type_policy_answers_with_hints_and_waits() -> None:
     assert "again: external_fault" in model.requests[1].messages[-1]["content"]
     assert isinstance(events[-1], UserInputRequested)
     assert events[-1].question == "What now, with the mean?"
+
+
+# What a run reads of an agent, and what it gives to one that leaves things out.
+
+
+async def test_agent_without_model_is_refused_before_running() -> None:
+    state = RunState()
+    with pytest.raises(TypeError, match="model_config"):
+        await anext(run_loop(SimpleNamespace(), state))
+    assert (state.started_at, state.done) == ("", False)
+
+
+def test_agent_with_model_alone_gets_defaults() -> None:
+    context = RunContext.of(SimpleNamespace(model_config="offline"))
+    assert context.guardrails == AgentGuardrails()
+    assert isinstance(context.policy, DefaultPolicy)
+    assert (context.clock, tuple(context.tools)) == (SYSTEM_CLOCK, ())
+    assert RunContext.of(context) is context
+
+
+def test_run_reads_settings_once_and_keys_when_needed() -> None:
+    agent = SimpleNamespace(
+        model_config="offline", guardrails=AgentGuardrails(max_iterations=2), suspension_secret="a"
+    )
+    context = RunContext.of(agent)
+    agent.guardrails, agent.suspension_secret = AgentGuardrails(max_iterations=9), "b"
+    assert context.guardrails.max_iterations == 2
+    assert context.signing_key() == ("b", "")
+    assert context.signing_key("older") == ("b", "")
+
+
+# The tools that end a run.
+
+
+TOOLS = termination_tools()
+
+
+async def test_termination_tools_return_values() -> None:
+    done = await TOOLS["return_done"].function(summary=" ok ")
+    assert done.data == TerminationRequest("ok")
+    assert done.data.is_done
+    unable = await TOOLS["return_unable"].function(
+        rationale="no", blockers=["a"], suggested_next_steps=["b", ""]
+    )
+    assert unable.data == TerminationRequest("no", ("a",), ("b",))
+    asked = await TOOLS["ask_user"].function(question="Which?", choices=["x", "y"])
+    assert asked.data == SuspensionRequest("Which?", None, ("x", "y"))

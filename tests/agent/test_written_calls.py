@@ -15,84 +15,53 @@ from parsimony_kernel.tools import Tools
 CODE = "x = [1, 2]\nprint(sum(x))"
 QUOTED = json.dumps(CODE)
 DONE = {"summary": "The sum is 3."}
-RUN = [("run_code", {"code": CODE})]
+RUN: list[Any] = [("run_code", {"code": CODE})]
+
+GIVEN = json.dumps({"code": CODE})
+ONE = f'{{"name": "run_code", "arguments": {GIVEN}}}'
+AS_PARAMETERS = ONE.replace("arguments", "parameters")
+ASKED = {"question": "Which?", "choices": ["a", "b"]}
+OPENAI = {"type": "function", "function": {"name": "run_code", "arguments": GIVEN}}
+END = [("return_done", DONE)]
+TWO_FENCES = "First:\n```python\nx = [1, 2]\n```\nThen:\n```python\nprint(sum(x))\n```"
+QWEN = f"<function=run_code>\n<parameter=code>\n{CODE}\n</parameter>\n</function>"
+HTML = "p = '<code>1</code>'"
 
 WRITTEN: dict[str, tuple[str, list[Any]]] = {
     "a fence": (f"Here is the code:\n\n```python\n{CODE}\n```\nIt prints the sum.", RUN),
     "a fence in capitals": (f"```Python\n{CODE}\n```", RUN),
     "a fence without a kind": (f"```\n{CODE}\n```", RUN),
     "half a fence": (f"Sure!\n```py\n{CODE}", RUN),
-    "two fences": (
-        "First:\n```python\nx = [1, 2]\n```\nThen:\n```python\nprint(sum(x))\n```",
-        [("run_code", {"code": "x = [1, 2]\n\nprint(sum(x))"})],
-    ),
+    "two fences": (TWO_FENCES, [("run_code", {"code": "x = [1, 2]\n\nprint(sum(x))"})]),
     "behind a thought": (f"<think>```python\nno()\n```</think>\n```python\n{CODE}\n```", RUN),
     "behind half a thought": (f"so I sum\n</think>\n```python\n{CODE}\n```", RUN),
-    "JSON": (f'{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}', RUN),
-    "JSON with parameters": (f'{{"name": "run_code", "parameters": {{"code": {QUOTED}}}}}', RUN),
-    "JSON as text": (
-        json.dumps({"name": "run_code", "arguments": json.dumps({"code": CODE})}),
-        RUN,
-    ),
+    "JSON": (ONE, RUN),
+    "JSON with parameters": (AS_PARAMETERS, RUN),
+    "JSON as text": (json.dumps({"name": "run_code", "arguments": GIVEN}), RUN),
     "JSON with real line ends": (f'{{"name": "run_code", "arguments": {{"code": "{CODE}"}}}}', RUN),
-    "JSON in words": (f'I call {{"tool": "run_code", "args": {{"code": {QUOTED}}}}} now.', RUN),
+    "JSON in words": (f'I call {{"tool": "run_code", "args": {GIVEN}}} now.', RUN),
     "JSON in a fence": (f'```json\n{{"action": "run_code", "code": {QUOTED}}}\n```', RUN),
-    "JSON of OpenAI's form": (
-        json.dumps(
-            {
-                "tool_calls": [
-                    {
-                        "type": "function",
-                        "function": {"name": "run_code", "arguments": json.dumps({"code": CODE})},
-                    }
-                ]
-            }
-        ),
-        RUN,
-    ),
-    "a list": (
-        f'[{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}},'
-        f' {{"name": "return_done", "arguments": {json.dumps(DONE)}}}]',
-        [*RUN, ("return_done", DONE)],
-    ),
-    "Hermes": (
-        f'<tool_call>\n{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}\n</tool_call>',
-        RUN,
-    ),
-    "half of Hermes": (
-        f'<tool_call>{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}',
-        RUN,
-    ),
-    "Mistral": (f'[TOOL_CALLS][{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}]', RUN),
-    "Llama": (f'<|python_tag|>{{"name": "run_code", "parameters": {{"code": {QUOTED}}}}}', RUN),
-    "Llama's function": (f'<function=run_code>{{"code": {QUOTED}}}</function>', RUN),
-    "Qwen coder": (
-        "<tool_call>\n<function=run_code>\n<parameter=code>\n"
-        f"{CODE}\n</parameter>\n</function>\n</tool_call>",
-        RUN,
-    ),
-    "Qwen coder with HTML in it": (
-        "<function=run_code><parameter=code>p = '<code>1</code>'</parameter></function>",
-        [("run_code", {"code": "p = '<code>1</code>'"})],
-    ),
+    "JSON of OpenAI's form": (json.dumps({"tool_calls": [OPENAI]}), RUN),
+    "a list": (f'[{ONE}, {{"name": "return_done", "arguments": {json.dumps(DONE)}}}]', RUN + END),
+    "Hermes": (f"<tool_call>\n{ONE}\n</tool_call>", RUN),
+    "half of Hermes": (f"<tool_call>{ONE}", RUN),
+    "Mistral": (f"[TOOL_CALLS][{ONE}]", RUN),
+    "Llama": (f"<|python_tag|>{AS_PARAMETERS}", RUN),
+    "Llama's function": (f"<function=run_code>{GIVEN}</function>", RUN),
+    "Qwen coder": (f"<tool_call>\n{QWEN}\n</tool_call>", RUN),
+    "Qwen coder with HTML in it": (QWEN.replace(CODE, HTML), [("run_code", {"code": HTML})]),
     "invoke": (f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>', RUN),
     "tags": (f"<run_code><code>{CODE}</code></run_code>", RUN),
-    "a question": (
-        '{"name": "ask_user", "arguments": {"question": "Which?", "choices": ["a", "b"]}}',
-        [("ask_user", {"question": "Which?", "choices": ["a", "b"]})],
-    ),
-    "an end": (
-        f"<return_done><summary>{DONE['summary']}</summary></return_done>",
-        [("return_done", DONE)],
-    ),
-    "an end in Python": ('```python\nreturn_done("The sum is 3.")\n```', [("return_done", DONE)]),
+    "a question": (json.dumps({"name": "ask_user", "arguments": ASKED}), [("ask_user", ASKED)]),
+    "an end": (f"<return_done><summary>{DONE['summary']}</summary></return_done>", END),
+    "an end in Python": ('```python\nreturn_done("The sum is 3.")\n```', END),
     "Gemma": (
         '```tool_code\nask_user("Which?", choices=["a", "b"])\n```',
-        [("ask_user", {"question": "Which?", "choices": ["a", "b"]})],
+        [("ask_user", ASKED)],
     ),
     "Python and an end": (
         f"```python\n{CODE}\n```\nDone:\n```python\nreturn_done('The sum is 3.')\n```",
-        [*RUN, ("return_done", DONE)],
+        RUN + END,
     ),
     "an end of computed words": (
         "```python\nreturn_done(str(x))\n```",

@@ -14,7 +14,6 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
@@ -212,33 +211,6 @@ async def test_code_that_reaches_outside_in_time_is_not_asked_about() -> None:
     failure = (await ran(wrong, Approval.auto, where)).failure
     assert failure is not None
     assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
-
-
-@pytest.mark.parametrize(
-    ("line", "effect"),
-    [
-        ("import os; os.system('true')", Effect.uncertain),
-        ("import os; os.remove('a.csv')", Effect.uncertain),
-        ("open('/tmp/../a.csv', 'w') if False else None", Effect.uncertain),
-        ("open('a.csv', 'w').close()", Effect.none),
-        ("import os; os.getenv('API_KEY')", Effect.none),
-    ],
-)
-async def test_interrupted_code_is_uncertain_if_it_reaches_outside(
-    tmp_path: Path, line: str, effect: Effect
-) -> None:
-    (tmp_path / "a.csv").touch()
-    tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=0.1)
-
-    def reaches(code: str) -> tuple[Reach, ...]:
-        return preview(code, workspace=tmp_path)
-
-    stages = (*STAGES, Approving(Approval.auto, reaches).stage)
-    gate = Gate(tools, timeout_s=60, stages=stages)
-    outcome = await gate.step("run_code", {"code": f"{line}\nwhile True:\n    pass"})
-    assert outcome.failure is not None
-    assert outcome.failure.type is FailureType.TIMEOUT
-    assert outcome.failure.effect is effect
 
 
 DOWNLOAD = "import pandas as pd\ntry:\n    pd.read_csv('http://data.example.invalid/a.csv')\n"

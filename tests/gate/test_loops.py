@@ -45,7 +45,6 @@ REPHRASED = [
 ]
 
 LOOPS: list[tuple[str, list[Step], int, str]] = [
-    ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
     ("a lookup, then rephrasings", [order("A102"), *REPHRASED[1:]], 4, "no_new_information"),
     (
         "rephrasings without an identifier",
@@ -84,6 +83,12 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
     ),
 ]
 
+
+def searched(wording: str, *values: object) -> list[Step]:
+    """Searches in one wording for one value after the other, of which none finds anything."""
+    return [search(wording.format(value), "no data") for value in values]
+
+
 HONEST: list[tuple[str, list[Step]]] = [
     (
         "polling with a pause in between",
@@ -92,55 +97,37 @@ HONEST: list[tuple[str, list[Step]]] = [
     ("polling that goes to and fro", [order("A102", "up" if n % 2 else "down") for n in range(9)]),
     ("three orders in the same words", [search(f"where is order A10{n}") for n in range(9)]),
     ("orders with numbers only", [search(f"where is order {1040 + n}") for n in range(9)]),
-    ("years", [search(f"revenue in {year}", "no data") for year in range(2015, 2024)]),
+    ("years", searched("revenue in {}", *range(2015, 2024))),
     (
         "other questions about one year",
-        [
-            search(f"{what} 2023", "no data")
-            for what in ("revenue", "cost", "profit", "tax", "debt", "assets")
-        ],
+        searched("{} 2023", "revenue", "cost", "profit", "tax", "debt", "assets"),
     ),
     (
         "places that nothing but their name tells apart",
-        [
-            search(f"annual average rainfall of the state of {place} since the war", "no data")
-            for place in ("Niger", "Nigeria", "Mali", "Malawi", "Austria", "Australia")
-        ],
+        searched(
+            "annual average rainfall of the state of {} since the war",
+            *("Niger", "Nigeria", "Mali", "Malawi", "Austria", "Australia"),
+        ),
     ),
-    (
-        "names that a sign tells apart",
-        [search(f"history of C{sign}", "no data") for sign in ("", "#", "++", " = D", " < D")],
-    ),
+    ("names that a sign tells apart", searched("history of C{}", "", "#", "++", " = D", " < D")),
     (
         "two names that are nearly the same",
-        [
-            search("rainfall of Austria", "no data"),
-            search("rainfall of Australia", "no data"),
-            search("the rainfall in Austria", "no data"),
-            search("the rainfall in Australia", "no data"),
-        ],
+        searched("rainfall of {}", "Austria", "Australia")
+        + searched("the rainfall in {}", "Austria", "Australia"),
     ),
     (
         "one field looked up between searches",
         [
             search("order A102", "no data"),
             ("query_db", {"id": "A102", "field": "price"}, "no data"),
-            search("where is A102", "no data"),
-            search("A102 shipment", "no data"),
+            *searched("{}", "where is A102", "A102 shipment"),
         ],
     ),
     ("cells without output", [cell(f"column_{name} = 1") for name in "abcdefgh"]),
     ("cells that show the same", [cell(f"df['{c}'].isna().sum()", "0") for c in "abcdefgh"]),
     (
         "tests that fail until the code is right",
-        [
-            step
-            for n in range(6)
-            for step in (
-                ("run_tests", {}, "3 failed"),
-                ("edit", {"line": n}, "saved"),
-            )
-        ],
+        [s for n in range(6) for s in (("run_tests", {}, "3 failed"), ("edit", {"at": n}, "ok"))],
     ),
     (
         "other fields of one order",
@@ -167,10 +154,6 @@ HONEST: list[tuple[str, list[Step]]] = [
     (
         "a question to the person after three answers that were the same",
         [*REPHRASED[:3], ("ask_user", {"question": "Is A102 the right order?"}, "")],
-    ),
-    (
-        "four rephrasings with another answer each",
-        [(*s[:2], str(n)) for n, s in enumerate(REPHRASED)],
     ),
 ]
 

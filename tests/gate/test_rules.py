@@ -243,40 +243,32 @@ def test_off_topic_summary_is_refused_and_goal_repeated(steps: tuple[Step, ...])
     assert failure.metadata["envelope"]["details"] == {"identifiers": {"order_id": "A102"}}
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        (looked(order_id="A102"),),
-        (looked(order_id="A103"), looked(order_id="A102")),
-        (looked(id="A102"),),
-        (looked(code="orders.loc['A102']"),),
-    ],
-)
-def test_summary_may_omit_the_subject(steps: tuple[Step, ...]) -> None:
-    assert judged({"summary": "The order is delayed."}, *steps) is None
-
-
-@pytest.mark.parametrize("summary", ["A102 is delayed.", ""])
-def test_summary_naming_the_subject_passes_and_none_is_left_to_the_tool(summary: str) -> None:
-    assert judged({"summary": summary}) is None
-
-
-def test_summary_after_lookup_of_another_subject_is_refused() -> None:
-    assert judged({"summary": "A102 is delayed."}, looked(order_id="A103")) is not None
-
-
-def test_numeric_identifier_matches_number() -> None:
-    contract = ActionContract(identifiers={"order_id": 102})
-    assert judged({"summary": "ok"}, looked(order_id=102), contract=contract) is None
-    assert judged({"summary": "ok"}, looked(order_id=103), contract=contract) is not None
-
-
 def test_other_endings_stay_open() -> None:
     assert judged({"rationale": "no such order"}, action="return_unable") is None
 
 
+NUMBERED = ActionContract(identifiers={"order_id": 102})
+DELAYED = "The order is delayed."
+
+
 @pytest.mark.parametrize(
-    "contract", [ActionContract(), ActionContract(identifiers={"dry": True})], ids=str
+    ("contract", "summary", "steps", "is_refused"),
+    [
+        (ORDER, DELAYED, [looked(order_id="A102")], False),
+        (ORDER, DELAYED, [looked(order_id="A103"), looked(order_id="A102")], False),
+        (ORDER, DELAYED, [looked(id="A102")], False),
+        (ORDER, DELAYED, [looked(code="orders.loc['A102']")], False),
+        (ORDER, "A102 is delayed.", [], False),
+        (ORDER, "A102 is delayed.", [looked(order_id="A103")], True),
+        (ORDER, "", [], False),  # that it is empty is the tool's own affair
+        (NUMBERED, "ok", [looked(order_id=102)], False),
+        (NUMBERED, "ok", [looked(order_id=103)], True),
+        (ActionContract(), "ok", [], False),
+        (ActionContract(identifiers={"dry": True}), "ok", [], False),
+    ],
 )
-def test_task_without_subject_has_no_check(contract: ActionContract) -> None:
-    assert judged({"summary": "ok"}, contract=contract) is None
+def test_run_ends_with_what_it_is_about(
+    contract: ActionContract, summary: str, steps: list[Step], is_refused: bool
+) -> None:
+    failure = judged({"summary": summary}, *steps, contract=contract)
+    assert (failure is not None) is is_refused

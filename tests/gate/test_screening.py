@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.analysis.parse import parse
-from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.core.reach import Reach, ReachKind, is_run_later
 from parsimony_kernel.gate.preview import preview
 from tests.corpora.entries import FOLDER, Entry, load
 
@@ -276,3 +276,34 @@ def test_any_text_is_previewed(code: str) -> None:
 @given(noise=st.text(max_size=80))
 def test_code_inside_strings_is_ignored(noise: str) -> None:
     assert reaches(f"note = {noise!r}\nprint(note)") == ()
+
+
+# A file that would be run is known by its name.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.py",
+        "a.PY",
+        "conftest.py",
+        "site/a.pth",
+        "a.so",
+        "a.pyd",
+        "a.ipy",
+        "a.sh",
+        "a.bat",
+        "a.ps1",
+        "Makefile",
+        "sub/GNUmakefile",
+        "rules.mk",
+        ".git/hooks/pre-commit",
+    ],
+)
+def test_executable_file_is_recognized(name: str) -> None:
+    assert is_run_later(name)
+
+
+@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x"])
+def test_data_file_is_not_executable(name: str) -> None:
+    assert not is_run_later(name)

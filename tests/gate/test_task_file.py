@@ -1,6 +1,7 @@
 """What a file says about a task is read whole, or every error in it is told with its line."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.gate.task_file import Playbook, from_yaml
@@ -111,88 +112,58 @@ def test_single_rule_and_identifier_suffice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("old", "new", "said"),
     [
+        ("contract:", "contarct:", "line 7: 'contarct' is not a field; did you mean"),
+        ("tools: [query", "tools: [qery", "line 8: there is no tool 'qery_db'; did"),
+        ("intent_tools", "intnet_tools", "line 9: 'intnet_tools' is not a field; di"),
+        ("{order_id: 0042}", "A102", "line 10: identifiers: Input should be a valid dictionary"),
+        ("0042", "[1]", "line 10: order_id: a line of text is exp"),
+        ("0042", "1, order_id: 2", "line 10: 'order_id' stands twice"),
+        ("Never be", "Never: be", "line 12: constraints: a line of text is exp"),
+        ("Never", "Never" * 80, "constraints: String should have at most 300 characters"),
+        ("policy", "  - a\n" * 4 + "policy", "constraints: Tuple should have at most 5 items"),
         (
-            WHOLE.replace("contract:", "contarct:"),
-            "line 7: 'contarct' is not a field; did you mean",
+            "EXTERNAL_",
+            "EXTERN_",
+            "line 16: there is no type of failure 'EXTERN_FAULT'; did you mean",
         ),
-        (WHOLE.replace("tools: [query", "tools: [qery"), "line 8: there is no tool 'qery_db'; did"),
+        ("backoff_and", "backof_and", "line 16: there is no strategy 'backof_and_retry'; did you"),
+        ("escalate", "{strategy: replan}", "line 18: default: a line of text is exp"),
+        ("escalate", "&x [*x]", "line 18: an alias (*) repeats this; write"),
+        ("escalate", "[]", "line 18: nothing stands in here; write it"),
+        ("escalate", "", "line 18: there is no strategy ''; "),
+        ("start: new\n", "", "line 1: the procedure lacks 'start'; add it."),
+        ("to: seen", "to: sen", "line 6, to: there is no state 'sen'; did you mean"),
+        ("action: query_db", "action: qery_db", "line 6: there is no tool 'qery_db'"),
+        ("contract:", "? {a: b}\n:", "line 7: a key is a name; write"),
+        ("EXTERNAL_FAULT", "? [a]\n  ", "line 16: a key is a name; write"),
+        ("order_id", "[a]", "line 10: a key is a name; write"),
+        ("ls: query_db", "ls: [query_db, return_done]", "line 9: 'return_done' is none of the con"),
+        (WHOLE, "#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
+        (WHOLE, "contract:", "line 1: contract: Input should be a valid dictionary"),
+        (WHOLE, "classifier: llm", "line 1: 'classifier' is not a field; "),
+        (WHOLE, "name: orders", "line 1: the procedure lacks 'edges'; add it."),
+        (WHOLE, "contract: {tools: []}", "line 1: nothing stands in here; write it"),
+        (WHOLE, "constraints: []", "line 1: nothing stands in here; write it"),
+        (WHOLE, "constraints:", "line 1: constraints: String should have at least 1 char"),
+        (WHOLE, "policy: escalate", "line 1: policy: Input should be a valid dictionary"),
+        (WHOLE, "", "task.yaml: the file: Input should be a valid dictionary"),
+        (WHOLE, "contract: [", "line 1: this is no YAML"),
         (
-            WHOLE.replace("intent_tools", "intnet_tools"),
-            "line 9: 'intnet_tools' is not a field; di",
+            WHOLE,
+            "forbid_tools: [refnd]",
+            "line 1: there is no tool 'refnd'; did you mean 'refund'?",
         ),
-        (
-            WHOLE.replace("{order_id: 0042}", "A102"),
-            "line 10: identifiers: Input should be a valid dictionary",
-        ),
-        (WHOLE.replace("0042", "[1]"), "line 10: order_id: a line of text is exp"),
-        (WHOLE.replace("0042", "1, order_id: 2"), "line 10: 'order_id' stands twice"),
-        (
-            WHOLE.replace("Never be", "Never: be"),
-            "line 12: constraints: a line of text is exp",
-        ),
-        (
-            WHOLE.replace("Never", "Never" * 80),
-            "constraints: String should have at most 300 characters",
-        ),
-        (
-            WHOLE.replace("policy", "  - a\n" * 4 + "policy"),
-            "constraints: Tuple should have at most 5 items",
-        ),
-        (
-            WHOLE.replace("EXTERNAL_", "EXTERN_"),
-            "line 16: there is no type of failure 'EXTERN_FAULT'; did you mean 'EXTERNAL_FAULT'?",
-        ),
-        (
-            WHOLE.replace("backoff_and", "backof_and"),
-            "line 16: there is no strategy 'backof_and_retry'; did you mean 'backoff_and_retry'?",
-        ),
-        (
-            WHOLE.replace("escalate", "{strategy: replan}"),
-            "line 18: default: a line of text is exp",
-        ),
-        (WHOLE.replace("escalate", "&x [*x]"), "line 18: an alias (*) repeats this; write"),
-        (WHOLE.replace("escalate", "[]"), "line 18: nothing stands in here; write it"),
-        (WHOLE.replace("escalate", ""), "line 18: there is no strategy ''; "),
-        (WHOLE.replace("start: new\n", ""), "line 1: the procedure lacks 'start'; add it."),
-        (WHOLE.replace("to: seen", "to: sen"), "line 6, to: there is no state 'sen'; did you mean"),
-        (
-            WHOLE.replace("action: query_db", "action: qery_db"),
-            "line 6: there is no tool 'qery_db'",
-        ),
-        (WHOLE.replace("contract:", "? {a: b}\n:"), "line 7: a key is a name; write"),
-        (
-            WHOLE.replace("EXTERNAL_FAULT", "? [a]\n  "),
-            "line 16: a key is a name; write",
-        ),
-        (WHOLE.replace("order_id", "[a]"), "line 10: a key is a name; write"),
-        ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
-        ("contract:", "line 1: contract: Input should be a valid dictionary"),
-        ("classifier: llm", "line 1: 'classifier' is not a field; "),
-        (
-            "name: orders",
-            "line 1: the procedure lacks 'edges'; add it.",
-        ),
-        (
-            WHOLE.replace("intent_tools: query_db", "intent_tools: [query_db, return_done]"),
-            "line 9: 'return_done' is none of the contract's tools; add it there, or take it out",
-        ),
-        ("contract: {tools: []}", "line 1: nothing stands in here; write it"),
-        ("constraints: []", "line 1: nothing stands in here; write it"),
-        ("constraints:", "line 1: constraints: String should have at least 1 char"),
-        ("policy: escalate", "line 1: policy: Input should be a valid dictionary"),
-        ("", "task.yaml: the file: Input should be a valid dictionary"),
-        ("contract: [", "line 1: this is no YAML"),
-        ("forbid_tools: [refnd]", "line 1: there is no tool 'refnd'; did you mean 'refund'?"),
-        ("max_words: many", "line 1: max_words: Input should be a valid integer"),
-        ("max_tool_calls: -1", "line 1: max_tool_calls: Input should be greater than or equal to"),
-        ("forbid_text: []", "line 1: nothing stands in here; write it"),
-        ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
+        (WHOLE, "max_words: many", "line 1: max_words: Input should be a valid integer"),
+        (WHOLE, "max_tool_calls: -1", "line 1: max_tool_calls: Input should be greater than or"),
+        (WHOLE, "forbid_text: []", "line 1: nothing stands in here; write it"),
+        (WHOLE, "forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )
-def test_error_names_line_and_remedy(text: str, said: str) -> None:
-    problems = problems_of(lambda: read(text))
+def test_error_names_line_and_remedy(old: str, new: str, said: str) -> None:
+    assert old in WHOLE
+    problems = problems_of(lambda: read(WHOLE.replace(old, new)))
     assert any(said in problem for problem in problems), problems
     assert all(problem.startswith("task.yaml") for problem in problems), problems
 
@@ -240,3 +211,28 @@ async def test_checks_run_arguments_then_contract_then_rules() -> None:
     assert told[0].startswith("'id' is missing")
     assert told[1:] == ["tool not allowed", "it breaks the rule forbid_tools: query_db"]
     assert (await gate.step("return_done", {"summary": "ok"})).ok
+
+
+# A procedure is checked when it is built: every name in it stands for something.
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"start": "nwe"}, "start: there is no state 'nwe'; did you mean 'new'?"),
+        (
+            {"states": ("new", "paid", "done", "stuck")},
+            "states: 'stuck' is a dead end; add an edge",
+        ),
+        ({"final": ("paid",)}, "final: there is no state 'paid'; there are new, done"),
+        ({"final": ()}, "final: no state is final"),
+        ({"edges": (Edge("pay", "new", "dnoe"),)}, "edge 1, to: there is no state 'dnoe'"),
+        ({"edges": (Edge("pay", "new", "done", "has"),)}, "there is no guard 'has'; there is none"),
+    ],
+)
+def test_undefined_name_in_procedure_is_reported(changes: dict[str, Any], said: str) -> None:
+    edges = (Edge("pay", "new", "done"),)
+    given = {"states": ("new", "done"), "start": "new", "final": ("done",), "edges": edges}
+    with pytest.raises(ProcedureError) as caught:
+        Procedure("orders", **{**given, **changes})
+    assert any(said in problem for problem in caught.value.problems), caught.value.problems

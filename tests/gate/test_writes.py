@@ -6,7 +6,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -106,8 +106,8 @@ def sending_late(office: Office) -> tuple[Tool, Callable[[], bool]]:
     return late, arrived
 
 
-def raising(error: BaseException) -> Callable[[], None]:
-    def then() -> None:
+def raising(error: BaseException) -> Callable[..., None]:
+    def then(*_: Any) -> None:
         raise error
 
     return then
@@ -647,40 +647,17 @@ async def test_stopped_write_is_uncertain(office: Office) -> None:
     assert office.sent == ["ann"]
 
 
-class Failing(MemoryEffects):
+def failing(at: str) -> MemoryEffects:
     """A record on a disk that fails at one kind of writing."""
-
-    def __init__(self, at: str) -> None:
-        super().__init__()
-        self.at = at
-
-    def _fail(self, at: str) -> None:
-        if at == self.at:
-            raise JournalError("the disk is full")
-
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
-        self._fail("standing")
-        return super().standing(key, action, inputs)
-
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
-        self._fail("intend")
-        return super().intend(key, action, inputs)
-
-    def commit(self, key: str, answer: Any) -> None:
-        self._fail("commit")
-        super().commit(key, answer)
-
-    def withdraw(self, key: str) -> None:
-        self._fail("withdraw")
-        super().withdraw(key)
+    effects = MemoryEffects()
+    setattr(effects, at, raising(JournalError("the disk is full")))
+    return effects
 
 
 @pytest.mark.parametrize("at", ["standing", "intend"])
 async def test_unrecordable_write_does_not_run(at: str) -> None:
     office = Office(MemoryEffects())
-    failure = failure_of(await sent(sending(office), Failing(at)))
+    failure = failure_of(await sent(sending(office), failing(at)))
     assert (failure.suggested_action, failure.effect) == (Action.handoff, Effect.none)
     assert "was not run" in failure.explanation
     assert "the disk is full" in failure.explanation
@@ -688,7 +665,7 @@ async def test_unrecordable_write_does_not_run(at: str) -> None:
 
 
 async def test_write_with_failing_commit_is_reported_done_and_not_repeated() -> None:
-    effects = Failing("commit")
+    effects = failing("commit")
     office = Office(effects)
     outcome = await sent(sending(office), effects)
     failure = failure_of(outcome)
@@ -700,7 +677,7 @@ async def test_write_with_failing_commit_is_reported_done_and_not_repeated() -> 
 
 
 async def test_failed_write_that_cannot_be_withdrawn_stays_uncertain() -> None:
-    effects = Failing("withdraw")
+    effects = failing("withdraw")
     office = Office(effects)
     failure = failure_of(await sent(sending(office, raising(ValueError("no"))), effects))
     assert "did not take effect" in failure.explanation

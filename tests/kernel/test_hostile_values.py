@@ -42,26 +42,16 @@ HOSTILE = {
     "class: raises": with_method("__class__(self)", "raise SystemExit").replace(
         "    def", "    @property\n    def"
     ),
-    "class: lies, a frame": dedent(
-        """
-        import pandas as pd
-        class A:
-            __class__ = pd.DataFrame
-        a = A()"""
+    "class: lies, a frame": (
+        "import pandas as pd\nclass A:\n    __class__ = pd.DataFrame\na = A()"
     ),
     "class: lies, an exception": "class A:\n    __class__ = ValueError\na = A()",
     "class: lies, a class": "class A:\n    __class__ = type\na = A()",
     "getattribute": with_method("__getattribute__(self, name)", "raise BaseException(name)"),
     "getattr: itself for ever": with_method("__getattr__(self, name)", "return self"),
     "eq: exits": with_method("__eq__(self, it)", "raise SystemExit"),
-    "eq: an array": dedent(
-        """
-        import numpy as np
-        class A:
-            def __eq__(self, it): return np.array([True, False])
-            __ne__ = __eq__
-        a = A()"""
-    ),
+    "eq: an array": "import numpy as np\n"
+    + with_method("__eq__(self, it)", "return np.array([True, False])"),
     "hash": with_method("__hash__(self)", "raise SystemExit"),
     "bool": with_method("__bool__(self)", "raise SystemExit"),
     "len: huge": with_method("__len__(self)", "return 10**30"),
@@ -77,13 +67,8 @@ HOSTILE = {
     "repr: exits": with_method("__repr__(self)", "raise SystemExit"),
     "repr: half a character": with_method("__repr__(self)", r"return '\ud800'"),
     "repr: interrupts": with_method("__repr__(self)", "raise KeyboardInterrupt"),
-    "repr: cancels": dedent(
-        """
-        import asyncio
-        class A:
-            def __repr__(self): raise asyncio.CancelledError
-        a = A()"""
-    ),
+    "repr: cancels": "import asyncio\n"
+    + with_method("__repr__(self)", "raise asyncio.CancelledError"),
     "repr: a text that exits": dedent(
         """
         class Text(str):
@@ -94,12 +79,9 @@ HOSTILE = {
         a = A()"""
     ),
     "named as a dict": "class dict:\n    x = property(lambda self: 1/0)\na = dict()\ndel dict",
-    "named as a frame": dedent(
-        """
-        class DataFrame:
-            __module__ = 'polars'
-            def __getattr__(self, name): raise SystemExit
-        a = DataFrame()"""
+    "named as a frame": (
+        "class DataFrame:\n    __module__ = 'polars'\n"
+        "    def __getattr__(self, name): raise SystemExit\na = DataFrame()"
     ),
     "no module": "class A: pass\nA.__module__ = A()\na = A()",
     "picture": with_method("_repr_png_(self)", "raise SystemExit"),
@@ -110,18 +92,11 @@ HOSTILE = {
             def __getattribute__(self, name): raise SystemExit
         a = A()"""
     ),
-    "signature": dedent(
-        """
-        class Default:
-            def __repr__(self): raise SystemExit
-        def a(x=Default()): pass"""
+    "signature": (
+        "class Default:\n    def __repr__(self): raise SystemExit\ndef a(x=Default()): pass"
     ),
-    "within a list and as a key": dedent(
-        """
-        class A:
-            def __repr__(self): raise SystemExit
-        a = [A(), {A(): A()}, (A(),), {A()}]"""
-    ),
+    "within a list and as a key": with_method("__repr__(self)", "raise SystemExit")
+    + "\na = [A(), {A(): A()}, (A(),), {A()}]",
     "within a frame": dedent(
         """
         import pandas as pd

@@ -74,6 +74,15 @@ def player(tape: Tape, words: str = WORDS) -> Player:
     return Player(tape.read(), words, 1, PLACE, shown="cassettes/sales.yaml")
 
 
+async def miss(tape: Tape, request: ModelRequest, *before: ModelRequest) -> str:
+    """What a player says that has no answer for ``request``."""
+    playing = player(tape)
+    await said(playing, *before)
+    with pytest.raises(CassetteMiss) as raised:
+        await said(playing, request)
+    return str(raised.value)
+
+
 async def test_recorded_answer_is_replayed_without_model(tape: Tape) -> None:
     spoken = answer("It is 3.", model="scripted", usage=Usage(5, 6), cost_usd=0.5)
     await record(tape, [spoken, say("Done.")], asked(), asked("3"))
@@ -155,11 +164,7 @@ async def test_resumed_turn_keeps_earlier_recording(tape: Tape) -> None:
 async def test_mismatch_is_shown_line_by_line(tape: Tape) -> None:
     results = [json.dumps({"requested": "run_code", "result": {"rows": n}}) for n in (5, 7)]
     await record(tape, [say("one"), say("two")], asked(), asked(results[0]))
-    playing = player(tape)
-    await said(playing, asked())
-    with pytest.raises(CassetteMiss) as raised:
-        await said(playing, asked(results[1]))
-    lines = str(raised.value).splitlines()
+    lines = (await miss(tape, asked(results[1]), asked())).splitlines()
     assert "cassettes/sales.yaml" in lines[0]
     assert "step 2" in lines[0]
     assert [line for line in lines if line.startswith("-  ")] == ["-  rows: 5"]
@@ -171,19 +176,15 @@ async def test_mismatch_is_shown_line_by_line(tape: Tape) -> None:
 async def test_mismatch_is_compared_with_nearest_answer(tape: Tape) -> None:
     far, near = "\n".join("abcdef"), "\n".join("uvwxyz")
     await record(tape, [say("one")] * 3, asked(), asked(far), asked(near))
-    with pytest.raises(CassetteMiss) as raised:
-        await said(player(tape), asked(near + "\n!"))
-    added = [line for line in str(raised.value).splitlines() if line.startswith("+ ")]
-    assert added == ["+  !"]
+    told = await miss(tape, asked(near + "\n!"))
+    assert [line for line in told.splitlines() if line.startswith("+ ")] == ["+  !"]
 
 
 async def test_interrupted_recording_names_last_step(tape: Tape) -> None:
     await record(tape, [say("one")], asked())
-    playing = player(tape)
-    await said(playing, asked())
-    with pytest.raises(CassetteMiss, match="ends after step 1") as raised:
-        await said(playing, asked("the result of step 1"))
-    assert "the result of step 1" in str(raised.value)
+    told = await miss(tape, asked("the result of step 1"), asked())
+    assert "ends after step 1" in told
+    assert "the result of step 1" in told
 
 
 async def test_reworded_request_is_shown_beside_recorded_one(tape: Tape) -> None:

@@ -25,7 +25,6 @@ REPLAY = {"PARSIMONY_CASSETTE": "replay"}
 LOAD = call("run_code", code="import pandas as pd\nsales = pd.read_csv('data/sales.csv')\nsales")
 ADD = call("run_code", code="total = int(sales['amount'].sum())\ntotal")
 DONE = call("return_done", summary="The total is 3.")
-ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 
 
 class Notebooks:
@@ -116,15 +115,6 @@ async def test_picture_is_recorded_by_digest(notebooks: Notebooks, figures: bool
     again = notebooks.open(notebooks.place("there", here), "openai/gpt-5", REPLAY)
     replayed = await gather(again.turn("draw them", cell_key="x", options=options))
     assert told(replayed) == told(live)
-
-
-async def test_turn_resumed_in_another_kernel_is_recorded_whole(notebooks: Notebooks) -> None:
-    here = notebooks.place("here")
-    await gather(notebooks.open(here, [ASK], RECORD).turn("add up one region", cell_key="a"))
-    await gather(notebooks.open(here, [DONE], RECORD).resume("north"))
-    again = notebooks.open(notebooks.place("there", here), "offline", REPLAY)
-    await gather(again.turn("add up one region", cell_key="x"))
-    assert (await gather(again.resume("north")))[-1] == RunCompleted(summary="The total is 3.")
 
 
 async def test_earlier_kernels_leave_no_trace(notebooks: Notebooks) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterable
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -24,48 +25,44 @@ from parsimony_kernel.testing.manual_clock import ManualClock, fast_loop
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)
-Play = Callable[["Fake"], AsyncIterator[Any]]
+HEL = Delta("Hel")
+GONE = ConnectionResetError("gone")
+TRANSIENT = FailureKind.transient_provider
+GAP = FailureKind.capability_gap
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
 
 
 class Fake:
-    """A model whose stream is one function; ``closed`` says that the stream was ended."""
+    """A model that streams ``items``: it raises an exception, and awaits a function.
+
+    ``closed`` says that the stream was ended, which raises ``at_close``.
+    """
 
     name = "fake"
 
-    def __init__(self, play: Play) -> None:
-        self._play = play
-        self.item = Delta()
+    def __init__(self, *items: Any, endless: Any = None, at_close: Any = None) -> None:
+        self._items: Iterable[Any] = repeat(endless) if endless is not None else items
+        self._at_close = at_close
         self.opened = asyncio.Event()
         self.closed = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         try:
             self.opened.set()
-            async for item in self._play(self):
-                yield item
+            for item in self._items:
+                if isinstance(item, BaseException):
+                    raise item
+                if callable(item):
+                    await item()
+                else:
+                    yield item
         finally:
             self.closed = True
-
-
-async def waits_for_ever(fake: Fake) -> AsyncIterator[Any]:
-    await asyncio.Event().wait()
-    yield
-
-
-async def speaks_then_waits(fake: Fake) -> AsyncIterator[Any]:
-    yield Delta("Hel")
-    await asyncio.Event().wait()
-
-
-async def swallows_the_cancel(fake: Fake) -> AsyncIterator[Any]:
-    yield Delta("Hel")
-    try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        await released.wait()
-
-
-released: asyncio.Event
+            if self._at_close is not None:
+                raise self._at_close
 
 
 async def all_of(
@@ -75,19 +72,16 @@ async def all_of(
     return [item async for item in call_llm(model, request, **given)]
 
 
+async def failure_of(model: ChatModel, request: ModelRequest = REQUEST, **given: Any) -> Failure:
+    *_, last = await all_of(model, request, **given)
+    assert isinstance(last, Failure)
+    return last
+
+
 async def nothing_else_runs() -> bool:
     for _ in range(3):  # a generator that was dropped is closed by a task of the loop's own
         await asyncio.sleep(0)
     return asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_deltas_come_before_completion() -> None:
-    model = ScriptedModel([say("Hello")])
-    items = await all_of(model)
-    assert items[0] == Delta("Hello")
-    assert isinstance(items[-1], Completion)
-    assert len(items) == 2
-    assert await nothing_else_runs()
 
 
 async def test_model_gets_repaired_transcript_and_caller_keeps_own() -> None:
@@ -96,46 +90,40 @@ async def test_model_gets_repaired_transcript_and_caller_keeps_own() -> None:
         {"role": "assistant", "content": None},
         {"role": "user", "content": "go", "x": 1},
     ]
-    request = ModelRequest(broken)
-    async for _ in call_llm(model, request, cancellation=CancellationRequest()):
-        pass
+    words, answer = await all_of(model, ModelRequest(broken))
+    assert words == Delta("fine")
+    assert isinstance(answer, Completion)
+    assert await nothing_else_runs()
     assert model.requests[0].messages == [{"role": "user", "content": "go"}]
     assert broken[1] == {"role": "user", "content": "go", "x": 1}
 
 
-@pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
-async def test_cancel_ends_wait_and_closes_stream(play: Play) -> None:
-    fake, cancellation = Fake(play), CancellationRequest()
+# Stop.
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("begins", [(), (HEL,)], ids=["silent", "speaking"])
+async def test_cancel_ends_wait_and_closes_stream(begins: Any, in_thread: bool) -> None:
+    fake, cancellation = Fake(*begins, for_ever), CancellationRequest()
     stream = call_llm(fake, REQUEST, cancellation=cancellation)
-    if play is speaks_then_waits:
-        assert await anext(stream) == Delta("Hel")
+    for item in begins:
+        assert await anext(stream) == item
     waiting = asyncio.ensure_future(anext(stream))
     await fake.opened.wait()
-    cancellation.set("stop it")
+    if in_thread:
+        await asyncio.to_thread(cancellation.set, "stop it")
+    else:
+        cancellation.set("stop it")
     with pytest.raises(Cancelled, match="stop it"):
         await waiting
     assert fake.closed
     assert await nothing_else_runs()
 
 
-async def test_cancel_from_another_thread_is_heard() -> None:
-    fake, cancellation = Fake(waits_for_ever), CancellationRequest()
-    waiting = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
-    await fake.opened.wait()
-    await asyncio.to_thread(cancellation.set, "from a thread")
-    with pytest.raises(Cancelled, match="from a thread"):
-        await waiting
-    assert fake.closed
-
-
 async def test_nothing_is_emitted_after_cancel() -> None:
-    async def chatters(fake: Fake) -> AsyncIterator[Any]:
-        for _ in range(100):
-            yield Delta("more ")
-        yield say("all")
-
     cancellation = CancellationRequest()
-    stream = call_llm(Fake(chatters), REQUEST, cancellation=cancellation)
+    fake = Fake(*[Delta("more ")] * 100, say("all"))
+    stream = call_llm(fake, REQUEST, cancellation=cancellation)
     await anext(stream)
     cancellation.set()
     with pytest.raises(Cancelled):
@@ -143,10 +131,16 @@ async def test_nothing_is_emitted_after_cancel() -> None:
 
 
 async def test_stubborn_stream_does_not_delay_stop() -> None:
-    global released
     released = asyncio.Event()
+
+    async def swallows_the_cancel() -> None:
+        try:
+            await for_ever()
+        except asyncio.CancelledError:
+            await released.wait()
+
     cancellation = CancellationRequest()
-    stream = call_llm(Fake(swallows_the_cancel), REQUEST, cancellation=cancellation)
+    stream = call_llm(Fake(HEL, swallows_the_cancel), REQUEST, cancellation=cancellation)
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -159,8 +153,29 @@ async def test_stubborn_stream_does_not_delay_stop() -> None:
     await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("item", [Delta("x"), Delta(reasoning="x"), Delta()])
+async def test_busy_stream_can_be_cancelled(item: Delta) -> None:
+    fake, cancellation = Fake(endless=item), CancellationRequest()
+    reading = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
+    await fake.opened.wait()
+    cancellation.set("enough")
+    with pytest.raises(Cancelled, match="enough"):
+        await reading
+    assert fake.closed
+    assert await nothing_else_runs()
+
+
+async def test_keyboard_interrupt_in_model_stops_run_only() -> None:
+    with pytest.raises(Cancelled, match="by a KeyboardInterrupt within"):
+        await all_of(Fake(HEL, KeyboardInterrupt()))
+    assert await nothing_else_runs()
+
+
+# Readers.
+
+
 async def test_early_leaving_reader_leaves_nothing_running() -> None:
-    fake = Fake(speaks_then_waits)
+    fake = Fake(HEL, for_ever)
     stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
     await anext(stream)
     await stream.aclose()
@@ -169,7 +184,7 @@ async def test_early_leaving_reader_leaves_nothing_running() -> None:
 
 
 async def test_cancelled_reader_leaves_nothing_running() -> None:
-    fake = Fake(waits_for_ever)
+    fake = Fake(for_ever)
     reading = asyncio.ensure_future(all_of(fake))
     await fake.opened.wait()
     reading.cancel()
@@ -180,87 +195,55 @@ async def test_cancelled_reader_leaves_nothing_running() -> None:
 
 
 async def test_reader_stopping_at_completion_leaves_nothing_running() -> None:
-    async for item in call_llm(
-        ScriptedModel([say("hi")]), REQUEST, cancellation=CancellationRequest()
-    ):
+    async for item in call_llm(Fake(say("hi")), REQUEST, cancellation=CancellationRequest()):
         if isinstance(item, Completion):
             break
     assert await nothing_else_runs()
 
 
-@pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
-async def test_silence_past_limit_is_a_timeout(play: Play) -> None:
-    fake, clock = Fake(play), ManualClock()
-    *_, last = await all_of(fake, clock=clock)
-    assert isinstance(last, Failure)
-    assert (last.kind, last.type) == (FailureKind.transient_provider, FailureType.TIMEOUT)
-    begun = {"answer_tokens": 1} if play is speaks_then_waits else {}
+# Time.
+
+
+@pytest.mark.parametrize("begins", [(), (HEL,)], ids=["silent", "speaking"])
+async def test_silence_past_limit_is_a_timeout(begins: Any) -> None:
+    fake, clock = Fake(*begins, for_ever), ManualClock()
+    last = await failure_of(fake, clock=clock)
+    assert (last.kind, last.type) == (TRANSIENT, FailureType.TIMEOUT)
     assert last.metadata == {
         "type": FailureType.TIMEOUT,
         "silence_s": 60.0,
         "model": "fake",
-        **begun,
+        **({"answer_tokens": 1} if begins else {}),
     }
-    assert last.partial_data == ("Hel" if play is speaks_then_waits else None)
+    assert last.partial_data == ("Hel" if begins else None)
     assert clock.monotonic() == 60.0
     assert fake.closed
 
 
 async def test_keepalives_extend_a_long_answer_silently() -> None:
     clock = ManualClock()
-
-    async def writes_code(fake: Fake) -> AsyncIterator[Any]:
-        for _ in range(10):
-            await clock.sleep(50)
-            yield Delta()
-        yield call("run_code", code="1")
-
-    items = await all_of(Fake(writes_code), clock=clock)
+    pieces = [lambda: clock.sleep(50), Delta()] * 10
+    items = await all_of(Fake(*pieces, call("run_code", code="1")), clock=clock)
     assert [type(item) for item in items] == [Completion]
     assert clock.monotonic() == 500.0
 
 
 async def test_reader_time_is_not_model_silence() -> None:
     clock = ManualClock()
-    model = ScriptedModel([say("Hello")])
-    stream = call_llm(model, REQUEST, cancellation=CancellationRequest(), clock=clock)
+    stream = call_llm(
+        Fake(Delta("Hello"), say("Hello")),
+        REQUEST,
+        cancellation=CancellationRequest(),
+        clock=clock,
+    )
     await anext(stream)
+    assert clock.monotonic() == 0.0
     await clock.sleep(1000)
     assert isinstance(await anext(stream), Completion)
 
 
-async def test_scripted_answer_takes_no_virtual_time() -> None:
-    clock = ManualClock()
-    await all_of(ScriptedModel([say("Hello")]), clock=clock)
-    assert clock.monotonic() == 0.0
-
-
-async def gushes(fake: Fake) -> AsyncIterator[Any]:
-    """Never waits and never ends."""
-    while True:
-        yield fake.item
-
-
-def gush(item: Delta) -> Fake:
-    fake = Fake(gushes)
-    fake.item = item
-    return fake
-
-
-@pytest.mark.parametrize("item", [Delta("x"), Delta(reasoning="x"), Delta()])
-async def test_busy_stream_can_be_cancelled(item: Delta) -> None:
-    fake, cancellation = gush(item), CancellationRequest()
-    reading = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
-    await fake.opened.wait()
-    cancellation.set("enough")
-    with pytest.raises(Cancelled, match="enough"):
-        await reading
-    assert fake.closed
-    assert await nothing_else_runs()
-
-
 async def test_busy_stream_ends_after_answer_deadline() -> None:
-    fake, clock = gush(Delta("x")), ManualClock(auto=False)
+    fake, clock = Fake(endless=Delta("x")), ManualClock(auto=False)
     request = ModelRequest(REQUEST.messages, deadline_s=5.0)
     heard: list[Any] = []
     stream = call_llm(fake, request, cancellation=CancellationRequest(), clock=clock)
@@ -274,23 +257,29 @@ async def test_busy_stream_ends_after_answer_deadline() -> None:
 
 
 async def test_silent_model_ends_at_answer_deadline() -> None:
-    async def waits(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta()
-        await asyncio.Event().wait()
-
     request = ModelRequest(REQUEST.messages, timeout_s=900.0, deadline_s=5.0)
-    clock = ManualClock()
-    *_, last = await all_of(Fake(waits), request=request, clock=clock)
-    assert isinstance(last, Failure)
+    last = await failure_of(Fake(Delta(), for_ever), request, clock=ManualClock())
     assert last.kind is FailureKind.time_limit
     assert last.metadata["answer_s"] == 5.0
+
+
+@pytest.mark.parametrize("every_s", [5e-324, 1e-6, 1.0])
+async def test_waiting_events_come_once_a_second_at_most(every_s: float) -> None:
+    request = ModelRequest(REQUEST.messages, timeout_s=60, heartbeat_s=every_s)
+    *beats, last = await all_of(Fake(for_ever), request, clock=ManualClock())
+    assert beats == [Beat(float(second)) for second in range(1, 60)]
+    assert isinstance(last, Failure)
+    assert last.type is FailureType.TIMEOUT
+
+
+# Length.
 
 
 @pytest.mark.parametrize(
     "item", [Delta("x" * 1000), Delta(reasoning="y" * 1000), Delta("x" * 500, "y" * 500)]
 )
 async def test_endless_answer_is_cut_at_its_maximum(item: Delta) -> None:
-    fake = gush(item)
+    fake = Fake(endless=item)
     *deltas, last = await all_of(fake)
     assert isinstance(last, Failure)
     assert last.kind is FailureKind.output_truncated
@@ -300,19 +289,14 @@ async def test_endless_answer_is_cut_at_its_maximum(item: Delta) -> None:
 
 
 async def test_single_chunk_answer_has_the_same_maximum() -> None:
-    async def tells_twice(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta("x" * MAX_ANSWER_LENGTH)
-        yield say("x" * MAX_ANSWER_LENGTH)
-
-    *_, last = await all_of(Fake(tells_twice))
-    assert isinstance(last, Completion)
-    (last,) = await all_of(ScriptedModel([say("x" * (MAX_ANSWER_LENGTH + 1))]))
-    assert isinstance(last, Failure)
+    most = "x" * MAX_ANSWER_LENGTH
+    assert isinstance((await all_of(Fake(Delta(most), say(most))))[-1], Completion)
+    last = await failure_of(Fake(say(f"{most}x")))
     assert last.kind is FailureKind.output_truncated
 
 
 async def test_unread_output_is_bounded() -> None:
-    fake = gush(Delta("x" * 1000))
+    fake = Fake(endless=Delta("x" * 1000))
     stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
     await anext(stream)
     while not fake.closed:  # the reader is busy; without an end this loop has none either
@@ -320,154 +304,78 @@ async def test_unread_output_is_bounded() -> None:
     await stream.aclose()
 
 
-async def test_broken_answer_reports_its_tokens() -> None:
-    async def breaks(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta("t" * 4000, "r" * 4000)
-        raise ConnectionResetError("gone")
-
-    async def breaks_in_a_call(fake: Fake) -> AsyncIterator[Any]:
-        for _ in range(300):  # the arguments of a call, which are no text
-            yield Delta()
-        raise ConnectionResetError("gone")
-
-    for play, tokens in ((breaks, 2001), (breaks_in_a_call, 300)):
-        *_, last = await all_of(Fake(play))
-        assert isinstance(last, Failure)
-        assert last.metadata["answer_tokens"] == tokens
+# What is no answer.
 
 
-async def test_answer_that_never_began_reports_no_tokens() -> None:
-    (last,) = await all_of(ScriptedModel([ConnectionResetError("gone")]))
-    assert isinstance(last, Failure)
-    assert "answer_tokens" not in last.metadata
+@pytest.mark.parametrize(
+    ("items", "kind"),
+    [
+        ([], TRANSIENT),
+        ([HEL], TRANSIENT),
+        ([Completion(choices=())], TRANSIENT),
+        ([GONE], TRANSIENT),
+        ([asyncio.CancelledError()], TRANSIENT),
+        ([SystemExit(3)], GAP),
+    ],
+)
+async def test_stream_without_answer_is_a_failure(items: list[Any], kind: FailureKind) -> None:
+    last = await failure_of(Fake(*items))
+    assert (last.kind, last.metadata["model"]) == (kind, "fake")
+    assert last.partial_data == ("Hel" if items == [HEL] else None)
+    assert ("answer_tokens" in last.metadata) is (items == [HEL])
+    assert await nothing_else_runs()
 
 
-@pytest.mark.parametrize("every_s", [5e-324, 1e-6, 1.0])
-async def test_waiting_events_come_once_a_second_at_most(every_s: float) -> None:
-    request = ModelRequest(REQUEST.messages, timeout_s=60, heartbeat_s=every_s)
-    stream = call_llm(
-        Fake(waits_for_ever), request, cancellation=CancellationRequest(), clock=ManualClock()
-    )
-    *beats, last = [item async for item in stream]
-    assert beats == [Beat(float(second)) for second in range(1, 60)]
-    assert isinstance(last, Failure)
-    assert last.type is FailureType.TIMEOUT
+@pytest.mark.parametrize(
+    ("items", "tokens"),
+    [
+        ([Delta("t" * 4000, "r" * 4000)], 2001),
+        ([Delta()] * 300, 300),  # the arguments of a call, which are no text
+    ],
+)
+async def test_broken_answer_keeps_its_text_and_tokens(items: list[Delta], tokens: int) -> None:
+    last = await failure_of(Fake(*items, GONE))
+    assert last.kind is TRANSIENT
+    assert last.partial_data == (items[0].text or None)
+    assert last.metadata["answer_tokens"] == tokens
 
 
 @pytest.mark.parametrize("item", [None, 5, "text", Beat(1.0), Delta(5), Completion(choices=None)])  # type: ignore[arg-type]
 async def test_foreign_stream_item_is_a_clear_failure(item: Any) -> None:
-    async def gives(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta("Hel")
-        yield item
-
-    fake = Fake(gives)
-    *_, last = await all_of(fake)
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.capability_gap
+    fake = Fake(HEL, item)
+    last = await failure_of(fake)
+    assert last.kind is GAP
     assert last.blockers[0].startswith("The model's adapter gave ")
     assert last.partial_data == "Hel"
     assert fake.closed
-
-
-async def test_events_after_completion_are_ignored() -> None:
-    async def goes_on(fake: Fake) -> AsyncIterator[Any]:
-        yield say("first")
-        yield say("second")
-
-    items = await all_of(Fake(goes_on))
-    assert [type(item) for item in items] == [Delta, Completion]
-    assert isinstance(items[-1], Completion)
-    assert items[-1].message.content == "first"
-
-
-async def test_exiting_adapter_is_a_failure() -> None:
-    async def exits(fake: Fake) -> AsyncIterator[Any]:
-        raise SystemExit(3)
-        yield
-
-    (last,) = await all_of(Fake(exits))
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.capability_gap
 
 
 async def test_invalid_secrets_do_not_spoil_the_failure() -> None:
     class Careless(Fake):
         secrets = None
 
-    async def breaks(fake: Fake) -> AsyncIterator[Any]:
-        raise ConnectionResetError("gone")
-        yield
-
-    (last,) = await all_of(Careless(breaks))
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.transient_provider
-
-
-async def test_exception_is_a_failure_with_partial_text() -> None:
-    async def breaks(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta("Hel", "hm")
-        raise ConnectionResetError("gone")
-
-    *_, last = await all_of(Fake(breaks))
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.transient_provider
-    assert last.partial_data == "Hel"
-    assert last.metadata["model"] == "fake"
-    assert await nothing_else_runs()
+    assert (await failure_of(Careless(GONE))).kind is TRANSIENT
 
 
 async def test_model_raising_before_streaming_is_a_failure() -> None:
-    class Unready:
-        name = "unready"
-
+    class Unready(Fake):
         def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
             raise ModuleNotFoundError("No module named 'litellm'")
 
-    (last,) = await all_of(Unready())
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.capability_gap
+    last = await failure_of(Unready())
+    assert last.kind is GAP
     assert "No module named 'litellm'" in last.blockers[0]
 
 
-@pytest.mark.parametrize("answer", [[], [Delta("Hel")], [Completion(choices=())]])
-async def test_stream_without_answer_is_transient(answer: list[Any]) -> None:
-    async def plays(fake: Fake) -> AsyncIterator[Any]:
-        for item in answer:
-            yield item
-
-    *_, last = await all_of(Fake(plays))
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.transient_provider
-
-
-async def test_self_cancelling_client_does_not_hang() -> None:
-    async def gives_up(fake: Fake) -> AsyncIterator[Any]:
-        raise asyncio.CancelledError
-        yield
-
-    (last,) = await all_of(Fake(gives_up))
-    assert isinstance(last, Failure)
-    assert last.kind is FailureKind.transient_provider
-
-
-async def test_keyboard_interrupt_in_model_stops_run_only() -> None:
-    async def interrupts(fake: Fake) -> AsyncIterator[Any]:
-        yield Delta("Hel")
-        raise KeyboardInterrupt
-
-    with pytest.raises(Cancelled, match="by a KeyboardInterrupt within"):
-        await all_of(Fake(interrupts))
-    assert await nothing_else_runs()
+async def test_events_after_completion_are_ignored() -> None:
+    words, last = await all_of(Fake(say("first"), say("second")))
+    assert words == Delta("first")
+    assert isinstance(last, Completion)
+    assert last.message.content == "first"
 
 
 async def test_error_on_close_does_not_spoil_answer() -> None:
-    async def ends_badly(fake: Fake) -> AsyncIterator[Any]:
-        try:
-            yield say("done")
-        finally:
-            raise OSError("could not close")
-
-    said, last = await all_of(Fake(ends_badly))
+    said, last = await all_of(Fake(say("done"), at_close=OSError("could not close")))
     assert said == Delta("done")  # words that came in one piece are read like any other
     assert isinstance(last, Completion)
 

@@ -5,7 +5,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
@@ -15,21 +15,15 @@ import pytest
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm import chokepoint, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
-from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import (
-    CONTENT_POLICY,
-    OUT_OF_QUOTA,
     Faulty,
-    HttpError,
     LoopbackProvider,
     Raw,
     Reply,
     Wire,
-    rate_limited,
 )
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
 from tests.llm import dialects
@@ -312,23 +306,6 @@ def test_every_credential_is_a_secret(
     assert GPT_5 not in known
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"extra_headers": {"X-Gate": ODD}},
-        {"extra_headers": {"Authorization": f"Bearer {ODD}"}},
-        {"headers": {"X-Tok": ODD}},
-        {"api_key": ODD},
-    ],
-)
-async def test_echoed_configuration_secret_is_removed(config: dict[str, Any]) -> None:
-    with LoopbackProvider([HttpError(400, f"Bad thing {ODD} here")]) as provider:
-        *_, last = await ask(model_at(provider, **config))
-    assert isinstance(last, Failure)
-    assert "Bad thing [redacted] here" in last.explanation
-    assert ODD not in repr(last)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("environ", "chosen", "level"),
@@ -354,57 +331,6 @@ def test_litellm_logging_stays_at_warning_unless_configured(
         env={"PATH": "", **environ},
     )
     assert int(done.stdout.split()[-1]) == level
-
-
-# What the scenarios of provider faults do not have; there each is also one request.
-FAULTS: list[tuple[HttpError, FailureKind, FailureType, dict[str, Any]]] = [
-    (OUT_OF_QUOTA, FailureKind.capability_gap, FailureType.UNKNOWN, {"status_code": 429}),
-    (HttpError(400, "Unsupported value: temperature."), FailureKind.capability_gap,
-     FailureType.UNKNOWN, {"status_code": 400}),
-    (CONTENT_POLICY, FailureKind.output_refused, FailureType.CONSTRAINT_IGNORED,
-     {"status_code": 400}),
-    (rate_limited("7"), FailureKind.transient_provider, FailureType.EXTERNAL_FAULT,
-     {"status_code": 429, "retry_after_s": 7.0}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("step", "kind", "type_", "measured"), FAULTS)
-async def test_fault_becomes_one_failure_with_measurements(
-    step: HttpError, kind: FailureKind, type_: FailureType, measured: Mapping[str, Any]
-) -> None:
-    last, provider = await outcome(step)
-    assert isinstance(last, Failure)
-    assert (last.kind, last.type) == (kind, type_), last
-    assert {name: last.metadata.get(name) for name in measured} == measured
-    assert last.metadata["model"] == "openai/gpt-5"
-    assert len(provider.requests) == 1
-    assert KEY not in repr(last)
-    assert bool(last.blockers) == (kind is FailureKind.capability_gap)
-
-
-@pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
-async def test_silent_connection_times_out_and_closes(wire: Wire) -> None:
-    clock = ManualClock(auto=False)
-    with LoopbackProvider([Faulty(wire)]) as provider:
-        stream = call_llm(
-            model_at(provider),
-            ModelRequest(ASK, timeout_s=30),
-            cancellation=CancellationRequest(),
-            clock=clock,
-        )
-        if wire is Wire.silence_midway:
-            assert isinstance(await anext(stream), Delta)
-        rest = asyncio.ensure_future(_drain(stream))
-        await _until(lambda: bool(provider.requests) and clock.sleepers == 1)
-        clock.advance(29)
-        await asyncio.sleep(0)
-        assert not rest.done()
-        clock.advance(2)
-        last = (await rest)[-1]
-        assert await asyncio.to_thread(provider.requests[0].gone.wait, 60)
-    assert isinstance(last, Failure)
-    assert (last.kind, last.type) == (FailureKind.transient_provider, FailureType.TIMEOUT)
-    assert last.metadata["silence_s"] >= 30
 
 
 @pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])

@@ -73,6 +73,13 @@ def answers(events: Sequence[AgentEvent]) -> list[str]:
     return [event.content for event in events if isinstance(event, ToolResultObserved)]
 
 
+def question(events: Sequence[AgentEvent]) -> UserInputRequested:
+    """The question in which ``events`` end."""
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    return last
+
+
 @pytest.fixture
 def start(tmp_path: Path, scripted: Start) -> Start:
     """Open a session with a model that does what the steps say."""
@@ -366,15 +373,12 @@ async def test_packaged_server_works(start: Start) -> None:
 @pytest.mark.parametrize("server", ["raw", "other"])
 async def test_elicitation_becomes_our_question(start: Start, server: str) -> None:
     session = start([call(f"{server}__choose"), DONE], add=[server])
-    (*_, asked) = await turn(session)
-    assert isinstance(asked, UserInputRequested)
+    asked = question(await turn(session))
     assert asked.question == "Which one do you want? Colour"
     assert asked.choices == ("red", "blue", "Decline")
-    (*_, asked) = await gather(session.resume("2"))
-    assert isinstance(asked, UserInputRequested)
+    asked = question(await gather(session.resume("2")))
     assert asked.question.startswith("Which one do you want? Pieces")
-    (*_, asked) = await gather(session.resume("many"))
-    assert isinstance(asked, UserInputRequested)
+    asked = question(await gather(session.resume("many")))
     assert asked.question.startswith("'many' does not fit.")
     events = await gather(session.resume("3"))
     assert '"3 in blue"' in answers(events)[0]
@@ -457,8 +461,7 @@ async def test_dead_server_is_restarted(start: Start) -> None:
 async def test_write_on_dying_server_is_not_repeated(start: Start, tmp_path: Path) -> None:
     steps = [call("raw__dies_writing"), DONE]
     session = start(steps, add=["raw"])
-    (*_, asked) = await turn(session, approve=Approval.auto)
-    assert isinstance(asked, UserInputRequested)
+    asked = question(await turn(session, approve=Approval.auto))
     assert asked.question == "Did raw__dies_writing take effect?"
     events = await gather(session.resume("It did"))
     assert isinstance(events[-1], RunCompleted)

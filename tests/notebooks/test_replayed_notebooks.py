@@ -87,25 +87,6 @@ def test_recorded_notebook_replays_elsewhere(stem: str, tmp_path: Path) -> None:
     assert not (there / ".ockham").exists()
 
 
-@pytest.mark.kernel
-def test_recoveries_replay_without_failed_attempts(tmp_path: Path) -> None:
-    def outcomes(cells: list[Any]) -> list[str]:
-        """The answer of each agent cell."""
-        agent = [cell for cell in cells if cell.source.startswith("%%agent") and cell.outputs]
-        heads = (str(cell.outputs[0].get("data", {}).get("text/plain")) for cell in agent)
-        return [head.partition("\n\n")[0] for head in heads]
-
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    live = executed(example("03_recovery", here), "record")
-    shutil.copytree(here, there)
-    again = executed(there / "03_recovery.ipynb", "replay", **without_a_model(tmp_path))
-    assert outcomes(again) == outcomes(live)
-    assert len(outcomes(live)) > 5
-    assert "provider failed" in str(live)
-    assert "provider failed" not in str(again)
-
-
 THEIRS = "openai/theirs"
 RECORDED = "%%agent --record\nmean temp_min by weather"
 FORGOTTEN = "%%agent\nmean wind by weather"

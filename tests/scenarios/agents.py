@@ -12,7 +12,8 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import AgentError, AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, is_terminal, parse_event
+from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -102,6 +103,15 @@ class Ran:
     @property
     def result(self) -> AgentResult:
         return collect(self.events)
+
+    def handed_off(self, kind: FailureKind) -> Handoff:
+        """Its end; ``AssertionError`` unless that hands off a failure of ``kind``."""
+        assert isinstance(self.last, Handoff)
+        assert self.last.failure is not None
+        assert self.last.failure.kind is kind
+        assert self.result.failed
+        assert not self.result.ok
+        return self.last
 
     @property
     def errors(self) -> list[tuple[str, str | None, int]]:

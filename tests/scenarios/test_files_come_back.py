@@ -17,11 +17,6 @@ OVERWRITE = "with open('data.csv', 'w') as f:\n    n = f.write('new')"
 
 
 @pytest.fixture
-def start(scripted: Any) -> Any:
-    return scripted
-
-
-@pytest.fixture
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "data.csv"
     path.write_text("old")
@@ -39,9 +34,9 @@ async def ask(session: NotebookSession, approve: Approval = Approval.guarded) ->
 
 @pytest.mark.parametrize("approve", Approval)
 async def test_undo_restores_file_and_redo_rewrites_it(
-    start: Any, data: Path, approve: Approval
+    scripted: Any, data: Path, approve: Approval
 ) -> None:
-    session = start(call("run_code", code=OVERWRITE), DONE)
+    session = scripted(call("run_code", code=OVERWRITE), DONE)
     last = await ask(session, approve)
     if approve is Approval.ask:
         last = (await gather(session.resume("Run it")))[-1]
@@ -58,8 +53,8 @@ async def test_undo_restores_file_and_redo_rewrites_it(
     assert data.read_text() == "old"
 
 
-async def test_later_edited_file_is_left_alone(start: Any, data: Path) -> None:
-    session = start(call("run_code", code=OVERWRITE), DONE)
+async def test_later_edited_file_is_left_alone(scripted: Any, data: Path) -> None:
+    session = scripted(call("run_code", code=OVERWRITE), DONE)
     await ask(session)
     data.write_text("mine again")
     back = session.past.undo()[1]
@@ -67,18 +62,18 @@ async def test_later_edited_file_is_left_alone(start: Any, data: Path) -> None:
     assert data.read_text() == "mine again"
 
 
-async def test_failed_step_restores_file(start: Any, data: Path) -> None:
+async def test_failed_step_restores_file(scripted: Any, data: Path) -> None:
     fails = "with open('data.csv', 'w') as f:\n    f.write('half')\n    1 / 0"
-    session = start(call("run_code", code=OVERWRITE), call("run_code", code=fails), DONE)
+    session = scripted(call("run_code", code=OVERWRITE), call("run_code", code=fails), DONE)
     await ask(session)
     assert data.read_text() == "new"
     session.past.undo()
     assert data.read_text() == "old"
 
 
-async def test_declined_step_restores_file(start: Any, data: Path) -> None:
+async def test_declined_step_restores_file(scripted: Any, data: Path) -> None:
     code = f"{OVERWRITE}\nimport os\nprogram = ['ls'][0]\ndone = getattr(os, 'system')(program)"
-    session = start(call("run_code", code=code), DONE)
+    session = scripted(call("run_code", code=code), DONE)
     assert isinstance(await ask(session), UserInputRequested)
     assert data.read_text() == "new"
     await gather(session.resume("Don't"))
@@ -86,10 +81,10 @@ async def test_declined_step_restores_file(start: Any, data: Path) -> None:
 
 
 async def test_large_file_is_asked_about(
-    start: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+    scripted: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parsimony_kernel.lineage.file_backups.ROOM_BYTES", 2)
-    session = start(call("run_code", code=OVERWRITE), DONE)
+    session = scripted(call("run_code", code=OVERWRITE), DONE)
     asked = await ask(session)
     assert isinstance(asked, UserInputRequested)
     assert "replaces a file that is too large to be kept for undo: data.csv" in (
@@ -100,10 +95,10 @@ async def test_large_file_is_asked_about(
     assert data.read_text() == "new"
 
 
-async def test_file_created_by_turn_stays(start: Any, tmp_path: Path) -> None:
+async def test_file_created_by_turn_stays(scripted: Any, tmp_path: Path) -> None:
     more = "with open('made.csv', 'a') as f:\n    n = f.write('more')"
     makes = more.replace("more", "made")
-    session = start(call("run_code", code=makes), call("run_code", code=more), DONE)
+    session = scripted(call("run_code", code=makes), call("run_code", code=more), DONE)
     await ask(session)
     session.past.undo()
     assert (tmp_path / "made.csv").read_text() == "mademore"

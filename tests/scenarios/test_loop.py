@@ -1,62 +1,51 @@
-"""Whole runs of the loop with a scripted model, compared as streams of events."""
+"""Whole runs of the loop with a scripted model: their events, their limits, and broken hosts."""
 
+import asyncio
 import json
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure import (
-    DefaultPolicy,
-)
-from parsimony_kernel.agent.loop import resume_run, run_loop
-from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
+from parsimony_kernel.agent.loop import resume_run
+from parsimony_kernel.agent.run import MAX_CALLS
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest, Usage
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
+    BudgetWarning,
+    Handoff,
+    Heartbeat,
+    LLMCallCompleted,
     RunCompleted,
+    ToolEvent,
     ToolResultObserved,
     UserInputRequested,
-    is_terminal,
-    parse_event,
 )
-from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.llm.chokepoint import FINISHING_S
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.toolbox.plan import plan
-from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.tools import ToolResult, tool
+
+from .loops import DONE, DOWN, actions, bare, begun, gather, run
 
 
-def agent(model: ScriptedModel, *tools: Any, **limits: Any) -> SimpleNamespace:
-    return SimpleNamespace(
-        model_config=model,
-        policy=DefaultPolicy(),
-        guardrails=AgentGuardrails(**limits),
-        instructions="Be brief.",
-        suspension_secret="s",
-        tools=Tools(tools) + termination_tools(),
-        clock=ManualClock(),
-    )
+@tool
+async def look(at: str = "", deep: Any = None) -> dict[str, str]:
+    """Look."""
+    return {"seen": at}
 
 
-def request(text: str = "go") -> RunState:
-    return RunState(
-        run_id="r",
-        session_id="s",
-        messages=[{"role": "user", "content": text}],
-        started_monotonic_s=ManualClock().monotonic(),
-    )
-
-
-async def play(steps: Sequence[Step], *tools: Any, **limits: Any) -> list[AgentEvent]:
+async def play(steps: Sequence[Step], *tools: Any) -> list[AgentEvent]:
     model = ScriptedModel(steps)
-    events = [event async for event in run_loop(agent(model, *tools, **limits), request())]
+    events = await run(bare(model=model, tools=tools))
     model.assert_exhausted()
-    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
-    assert [parse_event(event.model_dump(mode="json")) for event in events] == events
     return events
 
 
@@ -70,12 +59,6 @@ def errors(events: Sequence[AgentEvent]) -> list[tuple[str, str | None, int]]:
         for e in events
         if isinstance(e, AgentError)
     ]
-
-
-@tool
-async def look(at: str) -> dict[str, str]:
-    """Look."""
-    return {"seen": at}
 
 
 @tool
@@ -104,9 +87,6 @@ async def test_run_emits_events_in_order() -> None:
     assert events[-1] == RunCompleted(summary="seen x")
 
 
-PLAN = plan
-
-
 @pytest.mark.parametrize("said", ["The mean is 3.", "Fertig: 3"])
 async def test_final_text_completes_finished_run(said: str) -> None:
     """What a model says when its work is done is the answer; nobody asks for it again."""
@@ -123,17 +103,8 @@ async def test_final_text_completes_finished_run(said: str) -> None:
 async def test_text_does_not_complete_open_run(before: list[Step]) -> None:
     end = call("return_done", summary="ok")
     steps = [*before, say("So."), call("plan", parts=["a"], done=["a"]), end]
-    events = await play(steps, look, break_down, PLAN)
+    events = await play(steps, look, break_down, plan)
     assert errors(events)[-1:] == [("no_progress", "narrow_scope", 1)]
-    assert isinstance(events[-1], RunCompleted)
-
-
-async def test_stalls_between_successes_do_not_add_up() -> None:
-    steps: list[Step] = []
-    for number in range(3):
-        steps += [say("hm…"), call("look", at=str(number))]
-    events = await play([*steps, call("return_done", summary="ok")], look)
-    assert errors(events) == [("no_progress", "narrow_scope", 1)] * 3
     assert isinstance(events[-1], RunCompleted)
 
 
@@ -151,8 +122,7 @@ async def test_calls_after_a_failed_call_are_skipped() -> None:
             call("return_done", summary="ok"),
         ]
     )
-    async for _ in run_loop(agent(model, break_down, note), request()):
-        pass
+    await run(bare(model=model, tools=[break_down, note]))
     assert seen == []
     results = [m for m in model.requests[1].messages if m["role"] == "tool"]
     assert results[1]["content"] == "Not run: the call before it failed"
@@ -160,44 +130,374 @@ async def test_calls_after_a_failed_call_are_skipped() -> None:
 
 async def test_loop_record_answers_every_call() -> None:
     events = await play([call("look", at="x")] * 6, look)
-    last = events[-1]
-    assert isinstance(last, UserInputRequested)
-    asked = [c["id"] for m in last.suspension_record.messages for c in m.get("tool_calls") or ()]
-    answered = [m["tool_call_id"] for m in last.suspension_record.messages if m["role"] == "tool"]
-    assert asked == answered
+    messages = asked(events).suspension_record.messages
+    made = [each["id"] for message in messages for each in message.get("tool_calls") or ()]
+    assert made == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
 async def test_declined_limit_ends_with_summary() -> None:
     model = ScriptedModel([call("look", at="1")])
-    who = agent(model, look, max_iterations=1)
-    asked = [event async for event in run_loop(who, request())][-1]
-    assert isinstance(asked, UserInputRequested)
-    resumed = [e async for e in resume_run(who, asked.suspension_record, "Stop here")]
+    who = bare(model=model, tools=[look], max_iterations=1)
+    question = asked(await run(who))
+    resumed = await gather(resume_run(who, question.suspension_record, "Stop here"))
     assert kinds(resumed) == ["state_snapshot", "partial_run_summary"]
 
 
-async def test_stop_during_tool_answers_call_and_ends_run() -> None:
-    stop = CancellationRequest()
+# Limits.
+
+
+def used(completion: Completion, tokens: int) -> Completion:
+    return replace(completion, usage=Usage(tokens, 0))
+
+
+def asked(events: Sequence[AgentEvent]) -> UserInputRequested:
+    last = events[-1]
+    assert isinstance(last, UserInputRequested)
+    return last
+
+
+async def test_budget_question_allows_as_much_again() -> None:
+    model = ScriptedModel(
+        [used(call("look", at="x"), 9_000), used(call("look", at="y"), 9_000), DONE]
+    )
+    who = bare(model=model, tools=[look], max_tokens=10_000)
+    question = asked(await run(who))
+    assert question.originating_failure_kind is FailureKind.policy_violation
+    assert "9,000 of 10,000 tokens" in (question.context or "")
+    assert question.choices == ("Go on", "Stop here")
+    assert question.suspension_record.originating_guard == "tokens"
+    assert len(model.requests) == 1
+
+    carried = SuspensionRecord.model_validate_json(question.suspension_record.model_dump_json())
+    again = asked(await gather(resume_run(who, carried, "Go on")))
+    assert "9,000 of 10,000 tokens" in (again.context or "")
+    assert len(model.requests) == 2
+    finished = await gather(resume_run(who, again.suspension_record, "Go on"))
+    assert finished[-1] == RunCompleted(summary="ok")
+
+
+async def test_other_question_does_not_lift_budget() -> None:
+    model = ScriptedModel([used(call("ask_user", question="Which?"), 9_000)])
+    who = bare(model=model, tools=[look], max_tokens=10_000)
+    question = asked(await run(who))
+    assert question.originating_failure_kind is None
+    again = asked(await gather(resume_run(who, question.suspension_record, "that one")))
+    assert again.originating_failure_kind is FailureKind.policy_violation
+    assert len(model.requests) == 1
+
+
+@tool(name="look")
+async def look_long(at: str) -> dict[str, str]:
+    """Look."""
+    return {"seen": at * 2000}
+
+
+async def test_near_budget_model_is_warned_once_and_context_shrinks() -> None:
+    used_by_each = (("a", 10), ("b", 10), ("c", 79_980))
+    steps = [used(call("look", at=at), used_by) for at, used_by in used_by_each]
+    model = ScriptedModel([*steps, call("look", at="d"), DONE])
+    events = await run(bare(model=model, tools=[look_long], max_tokens=100_000))
+    warnings = [event for event in events if isinstance(event, BudgetWarning)]
+    assert warnings == [BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
+    told = ["budget" in request.messages[-1]["content"] for request in model.requests]
+    assert told == [False, False, False, True, False]
+
+    def whole(number: int) -> list[bool]:
+        results = [m for m in model.requests[number].messages if m["role"] == "tool"]
+        return ["shortened" not in m["content"] for m in results]
+
+    assert whole(2) == [True, True]
+    assert whole(3) == [False, False, True]
+
+
+async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> None:
+    refunds: list[str] = []
+
+    @tool(effect="none")
+    async def look(at: str) -> str:
+        """Look."""
+        return "Delayed, ETA Friday"
+
+    @tool(effect="write")
+    async def refund(payment: str) -> dict[str, str]:
+        """Pay back."""
+        refunds.append(payment)
+        return {"receipt": f"R{len(refunds)}", "note": "n" * 4_000}
+
+    paid = call("refund", payment="P9")
+    model = ScriptedModel(
+        [
+            used(paid, 1_000),
+            used(call("look", at="x"), 82_000),
+            call("look", at="y"),
+            paid,
+            DONE,
+        ]
+    )
+    state = begun()
+    events = await run(bare(model=model, tools=[look, refund], max_tokens=100_000), state=state)
+    assert [type(e) for e in events if isinstance(e, BudgetWarning)] == [BudgetWarning]
+    assert isinstance(events[-1], RunCompleted)
+    assert refunds == ["P9"]
+
+    said = [m for m in model.requests[-1].messages if m["role"] in ("assistant", "tool")]
+    asked = [c["function"] for m in said for c in m.get("tool_calls") or ()]
+    # What was asked for stands as it was; of the answers only words without end are gone.
+    assert [json.loads(each["arguments"]) for each in asked if each["name"] == "refund"] == [
+        {"payment": "P9"}
+    ] * 2
+    first = next(m["content"] for m in said if m["role"] == "tool")
+    assert "shortened" in first
+    assert "receipt: R1" in first
+    # The run's own memory is whole.
+    kept = [json.loads(m["content"]) for m in state.messages if m["role"] == "tool"]
+    assert [each["result"]["receipt"] for each in (kept[0], kept[3])] == ["R1", "R1"]
+    assert "shortened" not in json.dumps(kept)
+
+
+class Murmuring:
+    """Says something every ten seconds, for ever."""
+
+    name = "murmuring"
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        while True:
+            await self._clock.sleep(10)
+            yield Delta("hm")
+
+
+async def test_run_time_limit_ends_endless_answer() -> None:
+    who = bare(max_execution_time_s=45)
+    who.model_config = Murmuring(who.clock)
+    question = asked(await run(who))
+    assert question.originating_failure_kind is FailureKind.time_limit
+    assert who.clock.monotonic() == 45 + FINISHING_S
+
+
+class Pondering:
+    """Answers after ``seconds`` of silence."""
+
+    name = "pondering"
+
+    def __init__(self, clock: ManualClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        yield Delta(reasoning="well")
+        await self._clock.sleep(self._seconds)
+        yield replace(DONE, choices=DONE.choices)
+
+
+async def test_heartbeat_shows_silent_model() -> None:
+    who = bare()
+    who.model_config = Pondering(who.clock, 50)
+    events = await run(who)
+    beats = [event for event in events if isinstance(event, Heartbeat)]
+    assert beats == [Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_fallback_model_takes_over_after_retries() -> None:
+    first, second = ScriptedModel([DOWN] * 4, "first"), ScriptedModel([DONE], "second")
+    who = bare(model=[first, second])
+    events = await run(who)
+    told = [event for event in events if isinstance(event, AgentError)]
+    assert [(e.action, e.attempt, e.fallback) for e in told] == [
+        ("retry", 1, None),
+        ("retry", 2, None),
+        ("retry", 3, None),
+        ("retry", 1, "second"),
+    ]
+    assert who.clock.slept == [1, 2, 4]
+    answered = [event.model for event in events if isinstance(event, LLMCallCompleted)]
+    assert answered == ["second"]
+
+
+async def test_at_most_twelve_requests_fail_in_a_row() -> None:
+    class Stubborn(DefaultPolicy):
+        def retry_budget(self, kind: FailureKind) -> int:
+            return 1000
+
+        def decide(self, failure: Failure, state: RunState) -> Action:
+            return Action.retry
+
+    models = [ScriptedModel([TimeoutError("slow")] * 20, name) for name in "abcde"]
+    who = bare(model=models)
+    who.policy = Stubborn()
+    last = (await run(who))[-1]
+    assert isinstance(last, Handoff)
+    assert sum(len(model.requests) for model in models) == 12
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_tokens": 0}, {"max_cost_usd": -1}, {"max_cost_usd": float("inf")}]
+)
+def test_meaningless_limits_are_refused(limit: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"greater than 0|finite"):
+        AgentGuardrails(**limit)
+
+
+async def test_wait_never_exceeds_run_time() -> None:
+    who = bare(*[DOWN] * 4, max_execution_time_s=2)
+    question = asked(await run(who))
+    assert question.originating_failure_kind is FailureKind.time_limit
+    assert who.clock.slept == [1, 1]
+
+
+async def test_approved_loop_may_continue() -> None:
+    model = ScriptedModel([call("look", at="x")] * 7 + [DONE])
+    who = bare(model=model, tools=[look])
+    question = asked(await run(who))
+    assert question.originating_failure_kind is FailureKind.loop_detected
+    went_on = await gather(resume_run(who, question.suspension_record, "do it once more"))
+    assert went_on[-1] == RunCompleted(summary="ok")
+
+
+# Broken hosts.
+
+
+def breaks(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("broken")
+
+
+def leaves(*_: Any, **__: Any) -> Any:
+    raise SystemExit(1)
+
+
+def cancels(*_: Any, **__: Any) -> Any:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("decide", breaks),
+        ("decide", leaves),
+        ("decide", cancels),
+        ("decide", lambda *_: "no action"),
+        ("decide", lambda *_: None),
+        ("retry_budget", breaks),
+        ("retry_budget", lambda *_: None),
+        ("backoff", breaks),
+        ("backoff", lambda *_: "long"),
+    ],
+)
+async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[..., Any]) -> None:
+    who = bare(DOWN, DONE, tools=[look])
+    setattr(who.policy, name, answer)
+    events = await run(who)
+    assert actions(events) == ["retry"]
+    assert events[-1] == RunCompleted(summary="ok")
+    assert who.clock.slept == [1.0]
+
+
+@pytest.mark.parametrize("wait", [float("inf"), float("nan"), 1e9, -5.0])
+async def test_wait_never_exceeds_remaining_time(wait: float) -> None:
+    who = bare(DOWN, DONE, tools=[look])
+    setattr(who.policy, "backoff", lambda *_: wait)  # noqa: B010
+    assert isinstance((await run(who))[-1], RunCompleted)
+    assert sum(who.clock.slept) <= 60
+
+
+@pytest.mark.parametrize("limits", [{"max_iterations": 1}, {"max_tokens": 4_000}])
+async def test_policy_retrying_a_limit_meets_it_once_more(limits: dict[str, Any]) -> None:
+    who = bare(call("look", at="x" * 14_000), tools=[look], **limits)
+    setattr(who.policy, "decide", lambda *_: Action.retry)  # noqa: B010
+    events = await run(who)
+    assert actions(events) == ["retry"]
+    assert isinstance(events[-1], Handoff)
+
+
+@pytest.mark.parametrize("name", ["models", "tools", "gate", "drain", "variables", "effects"])
+async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
+    who = bare(call("look", at="x"), DONE, tools=[look])
+    setattr(who.hooks, name, breaks)
+    last = (await run(who))[-1]
+    assert isinstance(last, Handoff)
+    assert "RuntimeError: broken" in last.rationale
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"deep":' + "[" * 490 + "]" * 490 + "}",
+        '{"deep":' * 60 + "1" + "}" * 60,
+        '{"at": "' + "x" * 1_100_000 + '"}',
+        "[" * 100_000,
+    ],
+    ids=["lists", "objects", "long", "broken"],
+)
+async def test_invalid_arguments_are_quoted_and_refused(arguments: str) -> None:
+    events = await run(bare(raw_call("look", arguments), DONE, tools=[look]))
+    begun = next(event for event in events if isinstance(event, ToolEvent))
+    assert len(json.dumps(begun.arguments)) < 3_000
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_lone_surrogate_in_answer_is_written() -> None:
+    half = "half \ud800"
+    steps = [
+        calls(raw_call("look", json.dumps({"at": half})), text=half),
+        call("return_done", summary="seen \\ud800"),
+    ]
+    events = await run(bare(*steps, tools=[look]))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_calls_per_answer_are_limited() -> None:
+    seen: list[int] = []
 
     @tool
-    async def stall() -> None:
-        """Stall."""
-        stop.set("enough")
-        await CancellationRequest().wait()
+    async def note(n: int) -> None:
+        """Note."""
+        seen.append(n)
 
-    state = request()
-    who = agent(ScriptedModel([call("stall")]), stall)
-    events = [e async for e in run_loop(who, state, cancellation=stop)]
-    assert kinds(events)[-3:] == ["tool_event", "state_snapshot", "run_cancelled"]
-    assert state.messages[-1]["role"] == "tool"
-    assert state.done
+    who = bare(calls(*[call("note", n=n) for n in range(200)]), DONE, tools=[note])
+    await run(who)
+    assert seen == list(range(MAX_CALLS))
+    results = [m for m in who.model_config.requests[1].messages if m["role"] == "tool"]
+    assert len(results) == 200
+    assert "most in one answer" in results[-1]["content"]
 
 
-async def test_truncated_answer_runs_no_calls() -> None:
-    from dataclasses import replace
+async def test_tool_time_is_not_run_time() -> None:
+    waits = calls(*[call("wait", n=n) for n in range(20)])
 
-    whole = call("look", at="x")
-    cut = replace(whole, choices=(replace(whole.choices[0], finish_reason="length"),))
-    events = await play([cut, call("return_done", summary="ok")], look)
-    assert errors(events) == [("output_truncated", "retry", 1)]
-    assert not any(getattr(event, "tool_name", "") == "look" for event in events)
+    @tool
+    async def wait(n: int) -> None:
+        """Wait."""
+        who.clock.advance(4)
+
+    who = bare(waits, DONE, tools=[wait], max_execution_time_s=10)
+    assert isinstance((await run(who))[-1], RunCompleted)
+    assert who.clock.monotonic() == 80
+
+
+async def test_lost_correction_is_repeated() -> None:
+    who = bare(say("hm"), DOWN, DONE)
+    await run(who)
+    told = ["return_unable" in r.messages[-1]["content"] for r in who.model_config.requests]
+    assert told == [False, True, True]
+
+
+async def test_false_claim_is_corrected_by_name() -> None:
+    claimed = Failure(
+        FailureKind.no_progress,
+        "The summary claims 99.",
+        metadata={"type": FailureType.HALLUCINATED_STATE},
+    )
+
+    @tool
+    async def judge() -> ToolResult:
+        """Judge."""
+        return ToolResult.from_failure(claimed)
+
+    who = bare(call("judge"), DONE, tools=[judge])
+    await run(who)
+    told = who.model_config.requests[1].messages[-1]["content"]
+    assert "claims 99" in told
+    assert "no tool call" not in told

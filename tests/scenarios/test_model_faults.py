@@ -4,10 +4,10 @@ One case per fault, through the real client and real HTTP. A run is to enter one
 that learns enters it exactly once, and one that never does enters nothing by mistake.
 """
 
-import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count, repeat
 
 import pytest
 
@@ -153,63 +153,27 @@ class Hopeless:
     errors: tuple[tuple[str, str, int], ...] = ()
 
 
+# The kind, the requests, and what was done before.
+TRIED = (FailureKind.tool_error, 3, (("tool_error", "retry", 2),))
+STALLED = (FailureKind.no_progress, 2, STALL)
+DECLINED = (FailureKind.output_refused, 1)
+BROKEN = raw_call("add", '{"n": 13')
+
 HOPELESS = (
+    Hopeless("invalid JSON arguments for ever", repeat(BROKEN), *TRIED),
     Hopeless(
         "invalid JSON arguments for ever",
-        itertools.repeat(raw_call("add", '{"n": 13')),
-        FailureKind.tool_error,
-        3,
-        (("tool_error", "retry", 2),),
+        (raw_call("add", '{"n": 13' + " " * n) for n in count()),
+        *TRIED,
     ),
-    Hopeless(
-        "invalid JSON arguments for ever",
-        (raw_call("add", '{"n": 13' + " " * n) for n in itertools.count()),
-        FailureKind.tool_error,
-        3,
-        (("tool_error", "retry", 2),),
-    ),
-    Hopeless(
-        "text only for ever",
-        itertools.repeat(say("Let me think.")),
-        FailureKind.no_progress,
-        2,
-        STALL,
-    ),
-    Hopeless(
-        "text only for ever",
-        (say(f"Thought {n}.") for n in itertools.count()),
-        FailureKind.no_progress,
-        2,
-        STALL,
-    ),
-    Hopeless(
-        "the same call for ever, refused",
-        itertools.repeat(call("ad", n=HALF)),
-        FailureKind.tool_error,
-        3,
-        (("tool_error", "retry", 2),),
-    ),
-    Hopeless(
-        "refusal",
-        itertools.repeat(ended_by("content_filter", say("I"))),
-        FailureKind.output_refused,
-        1,
-    ),
-    Hopeless(
-        "refusal",
-        itertools.repeat(ended_by("content_filter", raw_call("add", '{"n": 13}'))),
-        FailureKind.output_refused,
-        1,
-    ),
-    Hopeless("refusal", itertools.repeat(CONTENT_POLICY), FailureKind.output_refused, 1),
+    Hopeless("text only for ever", repeat(say("Let me think.")), *STALLED),
+    Hopeless("text only for ever", (say(f"Thought {n}.") for n in count()), *STALLED),
+    Hopeless("the same call for ever, refused", repeat(call("ad", n=HALF)), *TRIED),
+    Hopeless("refusal", repeat(ended_by("content_filter", say("I"))), *DECLINED),
+    Hopeless("refusal", repeat(ended_by("content_filter", call("add", n=HALF))), *DECLINED),
+    Hopeless("refusal", repeat(CONTENT_POLICY), *DECLINED),
     # The client keeps the words of a streamed refusal to itself: what is left is empty.
-    Hopeless(
-        "refusal",
-        itertools.repeat(Faulty(Wire.refusal, say("I will not do that."))),
-        FailureKind.no_progress,
-        2,
-        STALL,
-    ),
+    Hopeless("refusal", repeat(Faulty(Wire.refusal, say("I will not do that."))), *STALLED),
 )
 
 
@@ -221,13 +185,9 @@ async def test_incorrigible_model_is_handed_off_without_effect(case: Hopeless) -
     tally = Tally()
     with LoopbackProvider(case.answers) as provider:
         ran = await run_at(provider, tally)
-    assert isinstance(ran.last, Handoff)
-    assert ran.last.failure is not None
-    assert ran.last.failure.kind is case.kind
-    assert ran.last.rationale
-    assert ran.last.blockers
-    assert ran.result.failed
-    assert not ran.result.ok
+    last = ran.handed_off(case.kind)
+    assert last.rationale
+    assert last.blockers
     assert tally.effects == []
     assert len(provider.requests) == case.requests
     assert ran.errors == list(case.errors)
@@ -246,7 +206,7 @@ def begun(events: Iterable[AgentEvent], name: str) -> int:
 async def test_endless_repeated_call_becomes_a_question(same: Completion) -> None:
     tally = Tally()
     name = same.message.tool_calls[0].function.name
-    with LoopbackProvider(itertools.repeat(same)) as provider:
+    with LoopbackProvider(repeat(same)) as provider:
         ran = await run_at(provider, tally)
     assert isinstance(ran.last, UserInputRequested)
     assert ran.last.originating_failure_kind is FailureKind.loop_detected
@@ -266,7 +226,7 @@ async def test_endless_repeated_call_becomes_a_question(same: Completion) -> Non
 async def test_refused_call_repeated_between_good_ones_ends(refused: Completion) -> None:
     tally = Tally()
     name = refused.message.tool_calls[0].function.name
-    good = (call("look", at=str(n)) for n in itertools.count())
+    good = (call("look", at=str(n)) for n in count())
     script = (step for each in good for step in (refused, each))
     with LoopbackProvider(script) as provider:
         ran = await run_at(provider, tally)
@@ -280,20 +240,9 @@ CLAIM = call("return_done", summary="7319 was entered, and the result is in `df_
 
 
 @proves("claims success without having done it")
-@pytest.mark.parametrize(
-    ("claim", "mark"),
-    [
-        (CLAIM, "`df_ledger`"),
-        (call("return_done", summary="I saved the table to `ledger.csv`."), "I saved the table"),
-        (call("return_done", summary="I published the chart."), "I published the chart"),
-        (call("return_done", summary="I sent the file to the team."), "I sent the file"),
-        (call("return_done", summary="I deleted the file a.csv."), "I deleted the file"),
-    ],
-    ids=["name", "saved", "published", "sent", "deleted"],
-)
-async def test_unseen_success_is_refused_once_then_marked(claim: Completion, mark: str) -> None:
+async def test_unseen_success_is_refused_once_then_marked() -> None:
     tally = Tally()
-    with LoopbackProvider([claim, claim]) as provider:
+    with LoopbackProvider([CLAIM, CLAIM]) as provider:
         ran = await run_at(provider, tally, "Enter one number into the ledger.")
     provider.assert_exhausted()
     assert isinstance(ran.last, RunCompleted)
@@ -301,20 +250,9 @@ async def test_unseen_success_is_refused_once_then_marked(claim: Completion, mar
     assert [event.ok for event in told] == [False, True]
     assert told[0].failure is not None
     assert told[0].failure.type is FailureType.HALLUCINATED_STATE
-    assert all(mark in str((event.result or {})["not_found"]) for event in told)
+    assert all("`df_ledger`" in str((event.result or {})["not_found"]) for event in told)
     assert ran.errors == []
     assert tally.effects == []
-
-
-@proves("claims success without having done it")
-async def test_unseen_number_is_marked_not_refused() -> None:
-    said = call("return_done", summary="The total is now 88412.")
-    with LoopbackProvider([said]) as provider:
-        ran = await run_at(provider, Tally(), "Enter one number into the ledger.")
-    assert isinstance(ran.last, RunCompleted)
-    (ended,) = [e for e in ran.events if isinstance(e, ToolEvent) and e.completed]
-    assert (ended.result or {})["not_found"] == ["88412"]
-    assert ended.failure is None
 
 
 def test_every_row_has_its_scenario() -> None:

@@ -4,17 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure import DefaultPolicy
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
     AgentEvent,
     RunCancelled,
@@ -24,12 +20,12 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval, Approving
-from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
-from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.tools import Tools, tool
+
+from .loops import DONE, bare, begun
 
 READS: dict[str, Any] = {"effect": "none", "parallelizable": True}
-DONE = call("return_done", summary="ok")
 # Passes of the event loop in which a call that need not wait would begin.
 _PASSES = 50
 
@@ -42,7 +38,7 @@ class Asking(RunHooks):
 class Desk:
     """A run of one answer that reads ``a``, ``b`` …, and what its tools have seen."""
 
-    def __init__(self, names: str, *tools: Tool) -> None:
+    def __init__(self, names: str) -> None:
         self.begun: list[str] = []
         self.ended: list[str] = []
         self.stopped: list[str] = []
@@ -50,16 +46,8 @@ class Desk:
         self.model = ScriptedModel(
             [calls(*[call(each, at=f"{each}{n}") for n, each in enumerate(names)]), DONE]
         )
-        self.agent = SimpleNamespace(
-            model_config=self.model,
-            policy=DefaultPolicy(),
-            guardrails=AgentGuardrails(),
-            instructions="Be brief.",
-            suspension_secret="s",
-            tools=Tools(tools) + termination_tools(),
-            clock=ManualClock(),
-            hooks=Asking(),
-        )
+        self.agent = bare(model=self.model)
+        self.agent.hooks = Asking()
 
     def named(self, name: str, body: Callable[[], Any], **options: Any) -> None:
         """A tool whose calls are noted; ``body`` is awaited in them."""
@@ -79,12 +67,7 @@ class Desk:
         self.agent.tools = Tools([noted]) + self.agent.tools
 
     def events(self) -> AsyncGenerator[AgentEvent, None]:
-        self.state = RunState(
-            run_id="r",
-            session_id="s",
-            messages=[{"role": "user", "content": "go"}],
-            started_monotonic_s=self.agent.clock.monotonic(),
-        )
+        self.state = begun()
         return run_loop(self.agent, self.state, cancellation=self.stop)
 
     async def run(self) -> list[AgentEvent]:

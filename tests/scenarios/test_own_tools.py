@@ -43,58 +43,6 @@ def test_alarming_function_asks_and_runs_once(kernel: LiveKernel, use: Use) -> N
     assert kernel.run("print(refunded)").text == "['A102']\n"
 
 
-AGAIN = '''
-def area(width: float, height: float = 1.0) -> float:
-    """The area of an ellipse."""
-    return 3 * width * height
-'''
-
-
-def test_redefined_function_is_the_one_called(kernel: LiveKernel, use: Use) -> None:
-    kernel.run(DEFINE)
-    use("ScriptedModel([call('area', width=3, height=4), call('return_done', summary='done')])")
-    kernel.run("%agent tools add area")
-    kernel.run(AGAIN)
-    assert "The area of an ellipse." in kernel.run("%agent tools").text
-    assert "36.0" in kernel.run("%%agent\nthe area", cell_id="again").text
-    kernel.run("area = 12")
-    turn = kernel.run("%%agent\nthe area", cell_id="older").text
-    assert "'area' is no function of this notebook" in turn
-    assert "%agent tools remove area" in turn
-    assert kernel.run("%agent tools remove area").status == "ok"
-    assert "No function of yours" in kernel.run("%agent tools").text
-
-
-UNFIT = """
-from parsimony_kernel import Tool
-
-async def answer(**arguments):
-    return 1
-
-shapeless = Tool(answer, "shapeless", "", {"type": "object", "x": object()})
-
-def run_code(code: str) -> str:
-    return code
-
-def rows(name: str):
-    yield name
-
-def leave(x: "__import__('sys').exit(3)"):
-    return x
-"""
-
-
-def test_invalid_tool_is_refused_without_traceback(kernel: LiveKernel, use: Use) -> None:
-    assert kernel.run(UNFIT).status == "ok"
-    use("ScriptedModel([call('run_code', code='41 + 1'), call('return_done', summary='done')])")
-    for name in ("shapeless", "run_code", "rows", "leave"):
-        refused = kernel.run(f"%agent tools add {name}").text
-        assert refused.startswith(f"Parsimony Agent: {name!r} cannot become a tool")
-        assert len(refused.splitlines()) == 1
-    assert "No function of yours" in kernel.run("%agent tools").text
-    assert "42" in kernel.run("%%agent\ncount", cell_id="unfit").text
-
-
 def test_agent_code_cannot_change_tools_or_model(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     kernel.run("def more(x: int) -> int:\n    return x")

@@ -2,24 +2,19 @@
 that a host's code does keeps a run from its end."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.hooks import RunContext, RunHooks
-from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.outcomes import diagnose
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import RAISED
 from parsimony_kernel.core.chat import FunctionCall, ToolCall
-from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import opening
 from parsimony_kernel.core.events import (
-    AgentError,
     AgentEvent,
     RunCancelled,
     RunCompleted,
@@ -32,21 +27,16 @@ from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageCo
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.testing.scripted import Step, call
+from parsimony_kernel.tools import tool
 from parsimony_kernel.triage.failure_recovery import policy_as_recovery
 from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 
-DONE = call("return_done", summary="ok")
+from .loops import DONE, actions, bare, run
+
 BROKEN = call("breaks", at="x")
 SHELL = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)"
 EXAMPLE = Path(__file__).parents[2] / "notebooks" / "recovery.yaml"
-
-
-@tool(idempotent=True)
-async def look(at: str) -> str:
-    """Look."""
-    return at[:1]
 
 
 @tool(idempotent=True)
@@ -59,13 +49,6 @@ async def hangs(*_: Any, **__: Any) -> Any:
     await asyncio.Event().wait()
 
 
-class Classifier:
-    """One that does as the function it is made of."""
-
-    def __init__(self, classify: Any) -> None:
-        self.classify = classify
-
-
 def raising(exc: BaseException) -> Any:
     async def act(*_: Any, **__: Any) -> Any:
         raise exc
@@ -76,30 +59,17 @@ def raising(exc: BaseException) -> Any:
 def agent(
     *steps: Step, policy: FailurePolicy | None = None, classify: Any = None, **limits: Any
 ) -> SimpleNamespace:
-    return SimpleNamespace(
-        model_config=ScriptedModel(steps),
-        policy=policy_as_recovery(policy or FailurePolicy()),
-        classifier=None if classify is None else Classifier(classify),
-        guardrails=AgentGuardrails(**limits),
-        instructions="Be brief.",
-        suspension_secret="s",
-        tools=Tools([look, breaks]) + termination_tools(),
-        clock=ManualClock(),
-        hooks=RunHooks(),
-    )
+    who = bare(*steps, tools=[breaks], **limits)
+    who.policy = policy_as_recovery(policy or FailurePolicy())
+    who.classifier = classify and SimpleNamespace(classify=classify)
+    return who
 
 
 async def gather(
     who: SimpleNamespace, cancellation: CancellationRequest | None = None
 ) -> list[AgentEvent]:
     state = RunState(messages=opening("go", ""), started_monotonic_s=0.0)
-    events = [event async for event in run_loop(who, state, cancellation=cancellation)]
-    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
-    return events
-
-
-def actions(events: Sequence[AgentEvent]) -> list[str | None]:
-    return [event.action for event in events if isinstance(event, AgentError)]
+    return await run(who, state=state, cancellation=cancellation)
 
 
 @pytest.mark.parametrize("stated", ["CONSTRAINT_IGNORED", "default"])

@@ -12,7 +12,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,12 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
 )
 from parsimony_kernel.core.kinds import Effect, FailureKind
-from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.envelope import MAX_BYTES
-from parsimony_kernel.testing.scripted import Step, call
+from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
 from .agents import proved_in, proves
@@ -82,107 +80,43 @@ def run_code(code: str) -> Completion:
 
 # -- raises once with a secret in its message
 
-SECRETS = {
-    "provider key": "sk-live0123456789abcdef",
-    "token of a forge": "ghp_0123456789abcdefghijklmnop",
-    "header": "Authorization: Bearer abcdef0123456789",
-    "key in an address": "https://api.example.org/v1?api_key=abcdef0123456789",
-    "signed token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlMDEyMw",
-    "password in an address": "postgresql://ann:Tr0ub4dor-and-3@db.example.org/sales",
-    "variable of the environment": "correct-horse-battery-staple",
+SECRET = "sk-live0123456789abcdef"
+_MADE = f"bytes.fromhex('{SECRET.encode().hex()}').decode()"
+# Code in which the secret does not stand.
+LEAKS = {
+    "message": f"raise RuntimeError('refused: ' + {_MADE})",
+    "cause": f"try:\n    raise KeyError({_MADE})\nexcept KeyError as e:\n"
+    "    raise RuntimeError('refused') from e",
+    "note": f"e = RuntimeError('refused')\ne.add_note({_MADE})\nraise e",
+    "group": f"raise ExceptionGroup('refused', [ValueError({_MADE})])",
+    "argument": f"raise RuntimeError('refused', {{'key': {_MADE}}})",
+    "printed": f"print({_MADE})\nraise RuntimeError('refused')",
+    "bound": f"leaked = [{_MADE}]\nraise RuntimeError('refused')",
+    "class": f"raise type({_MADE}, (RuntimeError,), {{}})('refused')",
 }
-# What of each must not be told; the rest of it may be.
-SECRET_PART = {
-    "header": "abcdef0123456789",
-    "key in an address": "abcdef0123456789",
-    "password in an address": "Tr0ub4dor-and-3",
-}
 
 
-def failing_tool(secret: str, effects: list[int]) -> tuple[Tool, Completion, Completion]:
-    """A tool that raises once, and the calls that meet the fault and that do it."""
-    failed: list[bool] = []
-
-    @tool
-    async def enter(n: int) -> dict[str, int]:
-        """Enter a number."""
-        if not failed:
-            failed.append(True)
-            raise RuntimeError(f"refused: {secret}")
-        effects.append(n)
-        return {"entered": n}
-
-    return enter, call("enter", n=1), call("enter", n=1)
-
-
-def failing_code(secret: str, effects: list[int]) -> tuple[Tool, Completion, Completion]:
-    """As above, for code; the secret does not stand in the code itself."""
-    enter, _, doing = failing_tool("", effects)
-    made = f"bytes.fromhex('{secret.encode().hex()}').decode()"
-    raising = run_code(f"raise RuntimeError('refused: ' + {made})")
-    return enter, raising, doing
+@tool(name="enter", effect="none")
+async def refused() -> None:
+    """Enter a number."""
+    raise RuntimeError(f"refused: {SECRET}")
 
 
 @proves("raises once with a secret in its message")
-@pytest.mark.parametrize("kind", SECRETS)
-@pytest.mark.parametrize("fault", [failing_tool, failing_code], ids=["function", "code"])
-async def test_secret_in_tool_error_is_hidden(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, fault: Any, kind: str
-) -> None:
-    secret = SECRETS[kind]
-    hidden = SECRET_PART.get(kind, secret)
-    if kind == "variable of the environment":
-        monkeypatch.setenv("WAREHOUSE_PASSWORD", secret)
-    effects: list[int] = []
-    enter, failing, doing = fault(secret, effects)
-    if fault is failing_code:
-        # The function of the fault is not the one that fails.
-        with pytest.raises(RuntimeError):
-            await enter.function(n=0)
-    steps = (failing, doing, call("ask_user", question="Is 1 right?"), DONE)
-    session = notebook.open(*steps, tools=[enter])
+@pytest.mark.parametrize("where", [*LEAKS, "function"])
+async def test_secret_in_tool_error_is_hidden(notebook: Notebook, where: str) -> None:
+    failing = run_code(LEAKS[where]) if where in LEAKS else call("enter")
+    steps = (failing, run_code("1 + 1"), call("ask_user", question="Is it right?"), DONE)
+    session = notebook.open(*steps, tools=[refused])
     events = await turn(session)
-    record = question(events).suspension_record
+    record = question(events).suspension_record.model_dump_json()
     events += await answered(session, "yes")
-
     assert isinstance(events[-1], RunCompleted)
-    assert effects == [1]
-    read = [event.content for event in events if isinstance(event, ToolResultObserved)]
-    assert REDACTED in read[0]
-    assert "refused" in read[0]
-    assert hidden not in json.dumps([event.model_dump(mode="json") for event in events])
-    assert hidden not in record.model_dump_json()
-    assert hidden not in json.dumps(notebook.requests)
-    assert hidden not in shown(events)
-    assert hidden.encode() not in notebook.disk
-
-
-@proves("raises once with a secret in its message")
-@pytest.mark.parametrize(
-    "broken", ["cause", "note", "group", "argument", "printed", "bound", "class"]
-)
-async def test_secret_in_exception_group_is_hidden(notebook: Notebook, broken: str) -> None:
-    secret = SECRETS["provider key"]
-    made = f"bytes.fromhex('{secret.encode().hex()}').decode()"
-    code = {
-        "cause": f"try:\n    raise KeyError({made})\nexcept KeyError as e:\n"
-        "    raise RuntimeError('refused') from e",
-        "note": f"e = RuntimeError('refused')\ne.add_note({made})\nraise e",
-        "group": f"raise ExceptionGroup('refused', [ValueError({made})])",
-        "argument": f"raise RuntimeError('refused', {{'key': {made}}})",
-        "printed": f"print({made})\nraise RuntimeError('refused')",
-        "bound": f"leaked = [{made}]\nraise RuntimeError('refused')",
-        "class": f"raise type({made}, (RuntimeError,), {{}})('refused')",
-    }[broken]
-    session = notebook.open(run_code(code), run_code("1 + 1"), DONE)
-    events = await turn(session)
-    assert isinstance(events[-1], RunCompleted)
-    everything = json.dumps([event.model_dump(mode="json") for event in events])
-    assert "refused" in everything
-    assert secret not in everything
-    assert secret not in json.dumps(notebook.requests)
-    assert secret not in shown(events)
-    assert secret.encode() not in notebook.disk
+    told = json.dumps([event.model_dump(mode="json") for event in events])
+    assert "refused" in told
+    for text in (told, record, json.dumps(notebook.requests), shown(events)):
+        assert SECRET not in text
+    assert SECRET.encode() not in notebook.disk
 
 
 # -- raises for ever
@@ -267,30 +201,18 @@ def assert_bounded(notebook: Notebook, events: Sequence[AgentEvent]) -> None:
 
 
 @proves("5 MB of output")
-@pytest.mark.parametrize("how", LOUD_CODE)
-async def test_huge_code_output_is_truncated_everywhere(notebook: Notebook, how: str) -> None:
-    session = notebook.open(run_code(LOUD_CODE[how]), DONE)
-    events = await turn(session)
-    assert isinstance(events[-1], RunCompleted)
-    assert [e.ok for e in events if isinstance(e, ToolEvent) and e.completed] == [True, True]
-    assert_bounded(notebook, events)
-
-
-@proves("5 MB of output")
-@pytest.mark.parametrize("how", LOUD_ANSWERS)
-async def test_huge_tool_output_is_truncated_everywhere(notebook: Notebook, how: str) -> None:
-    effects: list[int] = []
-
+@pytest.mark.parametrize("how", [*LOUD_CODE, *LOUD_ANSWERS])
+async def test_huge_output_is_truncated_everywhere(notebook: Notebook, how: str) -> None:
     @tool
     async def fetch() -> Any:
         """Fetch."""
-        effects.append(1)
         return LOUD_ANSWERS[how]()
 
-    session = notebook.open(call("fetch"), DONE, tools=[fetch])
+    loud = run_code(LOUD_CODE[how]) if how in LOUD_CODE else call("fetch")
+    session = notebook.open(loud, DONE, tools=[fetch])
     events = await turn(session)
     assert isinstance(events[-1], RunCompleted)
-    assert effects == [1]
+    assert [e.ok for e in events if isinstance(e, ToolEvent) and e.completed] == [True, True]
     assert_bounded(notebook, events)
 
 
@@ -407,44 +329,6 @@ async def test_c_code_on_main_thread_stops_when_it_returns(notebook: Notebook, s
     assert "begun" in executor.variables()
     assert "reached" not in executor.variables()
     assert running_code() == []
-
-
-@proves("hangs in C", "hangs in await", "hangs in sleep")
-@pytest.mark.parametrize("how", ["in a thread", "swallows its cancellation"])
-async def test_unstoppable_function_is_abandoned_and_reported(notebook: Notebook, how: str) -> None:
-    late: list[str] = []
-    in_thread, over = threading.Event(), asyncio.Event()
-
-    @tool(name="look", effect="none", timeout_s=SOON_S)
-    def look_in_thread() -> str:
-        """Look."""
-        in_thread.wait()
-        late.append("came")
-        return "a late answer"
-
-    @tool(name="look", effect="none", timeout_s=SOON_S)
-    async def look_deaf() -> str:
-        """Look."""
-        while not over.is_set():
-            with suppress(asyncio.CancelledError):
-                await over.wait()
-        late.append("came")
-        return "a late answer"
-
-    look = look_in_thread if how == "in a thread" else look_deaf
-    session = notebook.open(*[call("look")] * 20, tools=[look])
-    events = [event async for event in session.turn("do it", cell_key="a")]
-    assert late == []
-    in_thread.set()
-    over.set()
-    await ended(threads_of("parsimony-tool"))
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
-    assert late or how == "in a thread"  # which is stopped as soon as its call returns
-    assert_stopped_well(session, events)
-    told = " ".join(shown(events).split())  # the record breaks its lines
-    assert "could not be stopped and still runs, cut off" in told
-    assert "a late answer" not in json.dumps(notebook.requests)
-    assert b"a late answer" not in notebook.disk
 
 
 # -- commits and then times out
@@ -654,30 +538,6 @@ async def test_instructions_in_notebook_are_json(notebook: Notebook) -> None:
     json.loads(context.removeprefix("<notebook_context>\n"))
     assert ORDER in context
     assert ORDER not in request
-
-
-OBEDIENT = {
-    "a write": call("wipe"),
-    "a shell": run_code("import subprocess\nsubprocess.run(['touch', 'wiped'])"),
-    "the network": run_code("import urllib.request\nurllib.request.urlopen('http://evil.example')"),
-    "deletion": run_code("import os\nos.remove('reviews.json')"),
-    "secrets": run_code("import os\nos.environ['WAREHOUSE_PASSWORD']"),
-}
-
-
-@proves("data that contains instructions")
-@pytest.mark.parametrize("how", OBEDIENT)
-async def test_obedient_model_is_stopped_for_approval(notebook: Notebook, how: str) -> None:
-    wiped: list[int] = []
-    (notebook.folder / "reviews.json").write_text("[]")
-    steps: list[Step] = [call("fetch"), OBEDIENT[how]]
-    session = notebook.open(*steps, DONE, tools=with_order(ORDER, wiped))
-    asked = question(await turn(session, approve=Approval.guarded))
-    assert asked.question.startswith("May ")
-    assert isinstance((await answered(session, "Don't"))[-1], RunCompleted)
-    assert wiped == []
-    assert (notebook.folder / "reviews.json").exists()
-    assert not (notebook.folder / "wiped").exists()
 
 
 def test_every_row_has_its_scenario() -> None:

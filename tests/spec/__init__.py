@@ -1,6 +1,7 @@
 """What the documents' programs run against: a litellm whose answers are written beforehand."""
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -179,7 +180,8 @@ SHAPES: tuple[Callable[[Reply, str], Any], ...] = (
 class Provider:
     """Answers each request with the next reply and keeps what was sent.
 
-    A reply is a ``Reply``, a function that makes the error to raise, or the answer itself.
+    A reply is a ``Reply``, a function that makes the error to raise, or that is awaited, or the
+    answer itself.
     """
 
     def __init__(self, *replies: Any, shape: Callable[[Reply, str], Any] = litellm_chunks) -> None:
@@ -200,6 +202,8 @@ class Provider:
         )
         assert self.replies, f"request {self.asked} was not expected"
         reply = self.replies.pop(0)
+        if inspect.iscoroutinefunction(reply):
+            return await reply()
         if callable(reply):
             raise reply()
         if not isinstance(reply, Reply):

@@ -683,85 +683,17 @@ def test_agent_accepts_guardrails_and_policy() -> None:
 # The spine in a run.
 
 
-def litellm_error(name: str, status: int = 500) -> Callable[[], Exception]:
+def litellm_error(name: str) -> Callable[[], Exception]:
     def made() -> Exception:
         from litellm import exceptions
 
-        said = {"message": "no", "llm_provider": "openai", "model": "gpt-4o-mini"}
+        said: dict[str, Any] = {"message": "no", "llm_provider": "openai", "model": "gpt-4o-mini"}
         if name == "APIError":
-            said["status_code"] = status  # type: ignore[assignment]
+            said["status_code"] = 500
         error: Exception = getattr(exceptions, name)(**said)
         return error
 
     return made
-
-
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [("RateLimitError", 429), ("ServiceUnavailableError", 503), ("APIError", 500)],
-)
-async def test_provider_hiccup_is_retried_visibly(
-    run: Callable[..., Any], name: str, status: int
-) -> None:
-    one = await run(litellm_error(name, status), done())
-    error = only(one.events, AgentError)
-    assert error.recoverable is True
-    assert error.failure.kind is FailureKind.transient_provider
-    assert one.provider.asked == 2
-    assert one.state.done
-    assert not [event for event in one.events if isinstance(event, TERMINAL)]
-
-
-async def test_permanent_outage_ends_in_handoff(run: Callable[..., Any]) -> None:
-    one = await run(*[litellm_error("RateLimitError", 429) for _ in range(12)])
-    only(one.events, Handoff)
-    assert one.provider.asked == BUDGETS["transient_provider"] + 1
-
-
-async def test_wrong_key_is_not_retried(run: Callable[..., Any]) -> None:
-    one = await run(litellm_error("AuthenticationError", 401))
-    only(one.events, Handoff)
-    assert one.provider.asked == 1
-
-
-async def test_text_without_call_is_nudged_once_then_handed_off(run: Callable[..., Any]) -> None:
-    one = await run(Reply("I think so."), Reply("I still think so."))
-    error = only(one.events, AgentError)
-    assert error.failure.kind is FailureKind.no_progress
-    assert error.recoverable is True
-    only(one.events, Handoff)
-    assert one.provider.asked == 2
-
-
-async def test_nudge_appears_in_next_request_only(run: Callable[..., Any]) -> None:
-    one = await run(Reply("I think so."), use("look", x=1), done())
-    nudged = ["return_unable" in str(request["messages"][-1]) for request in one.provider.requests]
-    assert nudged == [False, True, False]
-    assert one.state.pending_instruction is None
-
-
-async def test_truncated_answer_is_retried_once_then_handed_off(run: Callable[..., Any]) -> None:
-    cut = Reply("The answer is", finish="length")
-    one = await run(cut, cut)
-    assert only(one.events, AgentError).failure.kind is FailureKind.output_truncated
-    only(one.events, Handoff)
-    assert one.provider.asked == 2
-
-
-async def test_filtered_answer_is_handed_off_at_once(run: Callable[..., Any]) -> None:
-    one = await run(Reply("", finish="content_filter"))
-    only(one.events, Handoff)
-    assert one.provider.asked == 1
-    assert one.state.lessons_learned[-1].kind is FailureKind.output_refused
-
-
-async def test_raising_tool_is_retried_twice_then_handed_off(run: Callable[..., Any]) -> None:
-    replies = [use("broken", x=number) for number in range(4)]
-    one = await run(*replies, tools=with_ends(tool_of(broken)))
-    errors = [event.failure for event in one.events if isinstance(event, AgentError)]
-    assert [failure and failure.kind for failure in errors] == [FailureKind.tool_error] * 2
-    only(one.events, Handoff)
-    assert one.provider.asked == 3
 
 
 async def waits(x: int = 0) -> ToolResult:
@@ -769,34 +701,72 @@ async def waits(x: int = 0) -> ToolResult:
     return ToolResult.from_data(x)
 
 
-async def test_late_harmless_tool_is_retried(run: Callable[..., Any]) -> None:
-    rails = AgentGuardrails(tool_timeout_s=0.02)
-    tools = with_ends(tool_of(waits, idempotent=True))
-    one = await run(use("waits"), done(), tools=tools, guardrails=rails)
-    error = only(one.events, AgentError)
-    assert error.recoverable is True
-    assert error.failure.kind is FailureKind.tool_error
-    assert one.provider.asked == 2
+def story(one: Any) -> str:
+    """The failures of a run in order: the kinds that it went on after, and how it ended."""
+    told = []
+    for event in one.events:
+        if isinstance(event, AgentError):
+            assert event.recoverable
+            assert event.failure is not None
+            told.append(str(event.failure.kind))
+        elif isinstance(event, UserInputRequested):
+            told.append(f"question:{event.originating_failure_kind}")
+        elif isinstance(event, TERMINAL):
+            lessons = [str(lesson.kind) for lesson in one.state.lessons_learned]
+            told.append(f"{event.type}:{lessons[-1] if lessons else None}")
+    return " ".join(told)
 
 
-async def test_late_tool_with_possible_effect_becomes_a_question(run: Callable[..., Any]) -> None:
-    rails = AgentGuardrails(tool_timeout_s=0.02)
-    one = await run(use("waits"), tools=with_ends(tool_of(waits)), guardrails=rails)
-    question = only(one.events, UserInputRequested)
-    assert question.originating_failure_kind is FailureKind.tool_error
+OUTAGE, WORDS = litellm_error("RateLimitError"), Reply("I think so.")
+CUT, FILTERED = Reply("The answer is", finish="length"), Reply("", finish="content_filter")
+UNABLE = use("return_unable", rationale="No.", blockers=["b"])
+LOOKS, SAME = [use("look", x=1), use("look", x=2)], [use("look", x=1)] * 6
+BREAKS, WAITS = [use("broken", x=number) for number in range(3)], use("waits")
+BROKEN, LATE = {"tools": with_ends(tool_of(broken))}, AgentGuardrails(tool_timeout_s=0.02)
+MAY_ACT = {"guardrails": LATE, "tools": with_ends(tool_of(waits))}
+HARMLESS = {"guardrails": LATE, "tools": with_ends(tool_of(waits, idempotent=True))}
+TWO_STEPS = {"guardrails": AgentGuardrails(max_iterations=2)}
+NO_STEP, NO_TIME = fresh_state(iteration=50), fresh_state(accumulated_elapsed_s=301.0)
 
 
-async def test_endless_repeated_call_becomes_a_question(run: Callable[..., Any]) -> None:
-    seen: list[int] = []
+@pytest.mark.parametrize(
+    ("replies", "agent", "told"),
+    [
+        ([done()], {}, ""),
+        ([OUTAGE, done()], {}, "transient_provider"),
+        ([litellm_error("ServiceUnavailableError"), done()], {}, "transient_provider"),
+        ([litellm_error("APIError"), done()], {}, "transient_provider"),
+        ([OUTAGE] * 4, {}, "transient_provider " * 3 + "handoff:transient_provider"),
+        ([litellm_error("AuthenticationError")], {}, "handoff:capability_gap"),
+        ([WORDS, WORDS], {}, "no_progress handoff:no_progress"),
+        ([CUT, CUT], {}, "output_truncated handoff:output_truncated"),
+        ([FILTERED], {}, "handoff:output_refused"),
+        (BREAKS, BROKEN, "tool_error tool_error handoff:tool_error"),
+        ([WAITS, done()], HARMLESS, "tool_error"),
+        ([WAITS], MAY_ACT, "question:tool_error"),
+        (SAME, {}, "question:loop_detected"),
+        (LOOKS, TWO_STEPS, "question:iteration_limit"),
+        ([], {"state": NO_STEP}, "question:iteration_limit"),
+        ([], {"state": NO_TIME}, "question:time_limit"),
+        ([WORDS], {"policy": STOP}, "partial_run_summary:no_progress"),
+        ([ask()], {}, "question:None"),
+        ([UNABLE], {}, "handoff:None"),
+    ],
+)
+async def test_run_recovers_or_ends_in_one_terminal_event(
+    run: Callable[..., Any], replies: list[Any], agent: dict[str, Any], told: str
+) -> None:
+    one = await run(*replies, **agent)
+    assert story(one) == told
+    assert one.provider.asked == len(replies)
+    assert one.state.done
 
-    async def look(x: int = 0) -> ToolResult:
-        seen.append(x)
-        return ToolResult.from_data("the same")
 
-    one = await run(*[use("look", x=1)] * 8)
-    question = only(one.events, UserInputRequested)
-    assert question.originating_failure_kind is FailureKind.loop_detected
-    assert len(seen) < 8
+async def test_nudge_appears_in_next_request_only(run: Callable[..., Any]) -> None:
+    one = await run(Reply("I think so."), use("look", x=1), done())
+    nudged = ["return_unable" in str(request["messages"][-1]) for request in one.provider.requests]
+    assert nudged == [False, True, False]
+    assert one.state.pending_instruction is None
 
 
 async def test_soft_threshold_is_only_logged(
@@ -808,34 +778,6 @@ async def test_soft_threshold_is_only_logged(
     said = [line.getMessage() for line in caplog.records if line.name.startswith("parsimony")]
     assert any("look" in line for line in said)
     assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
-
-
-async def test_last_iteration_is_followed_by_a_question(run: Callable[..., Any]) -> None:
-    rails = AgentGuardrails(max_iterations=2)
-    replies = [use("look", x=1), use("look", x=2)]
-    one = await run(*replies, guardrails=rails)
-    question = only(one.events, UserInputRequested)
-    assert question.originating_failure_kind is FailureKind.iteration_limit
-    assert one.provider.asked == 2
-
-
-async def test_run_at_iteration_limit_asks_before_calling_model(run: Callable[..., Any]) -> None:
-    one = await run(state=fresh_state(iteration=1), guardrails=AgentGuardrails(max_iterations=1))
-    only(one.events, UserInputRequested)
-    assert one.provider.asked == 0
-
-
-async def test_run_past_time_limit_asks_before_calling_model(run: Callable[..., Any]) -> None:
-    one = await run(state=fresh_state(accumulated_elapsed_s=301.0))
-    question = only(one.events, UserInputRequested)
-    assert question.originating_failure_kind is FailureKind.time_limit
-    assert one.provider.asked == 0
-
-
-async def test_host_policy_may_stop_without_question(run: Callable[..., Any]) -> None:
-    one = await run(Reply("Only words."), policy=STOP)
-    only(one.events, PartialRunSummary)
-    assert one.state.done
 
 
 async def test_model_question_has_no_failure(run: Callable[..., Any]) -> None:
@@ -875,30 +817,6 @@ async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
     )
     assert not [event for event in one.events if isinstance(event, TERMINAL)]
     assert one.state.failure_attempts.get(FailureKind.no_progress, 0) == 0
-
-
-@pytest.mark.parametrize(
-    "replies",
-    [
-        (Reply("a"), Reply("b")),
-        (ask(),),
-        (use("return_unable", rationale="No.", blockers=["b"]),),
-        (Reply("", finish="content_filter"),),
-    ],
-)
-async def test_unfinished_run_ends_in_one_terminal_event(
-    run: Callable[..., Any], replies: tuple[Any, ...]
-) -> None:
-    one = await run(*replies)
-    ends = [event for event in one.events if isinstance(event, TERMINAL)]
-    assert len(ends) == 1
-    assert one.state.done
-
-
-async def test_finished_run_has_no_failure_event(run: Callable[..., Any]) -> None:
-    one = await run(done())
-    assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
-    assert one.state.done
 
 
 # Budgets across a suspension.

@@ -71,23 +71,14 @@ class Shop:
             self.ran.append("add_modifier")
             return modifier
 
-        @tool
-        async def pay() -> str:
-            """Pay."""
-            self.ran.append("pay")
-            return "paid"
+        def answering(name: str, answer: str) -> Tool:
+            @tool(name=name)
+            async def act() -> str:
+                """Act."""
+                self.ran.append(name)
+                return answer
 
-        @tool
-        async def fulfill() -> str:
-            """Hand the order over."""
-            self.ran.append("fulfill")
-            return "there you are"
-
-        @tool
-        async def cancel() -> str:
-            """Cancel."""
-            self.ran.append("cancel")
-            return "cancelled"
+            return act
 
         @tool
         async def fetch_report() -> str:
@@ -100,7 +91,9 @@ class Shop:
             """Fails."""
             raise ValueError("must read the file before editing it")
 
-        return Tools([take_order, add_modifier, pay, fulfill, cancel, fetch_report, edit_file])
+        answers = {"pay": "paid", "fulfill": "there you are", "cancel": "cancelled"}
+        plain = [answering(*each) for each in answers.items()]
+        return Tools([take_order, add_modifier, *plain, fetch_report, edit_file])
 
     async def step(self, action: str, inputs: dict[str, Any] | None = None) -> StepOutcome:
         given = INPUTS.get(action, {}) if inputs is None else inputs

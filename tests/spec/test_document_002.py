@@ -229,22 +229,11 @@ def test_signature_matches_document(function: Callable[..., Any], signature: str
 
 
 def test_agent_accepts_documented_arguments() -> None:
-    names = set(inspect.signature(Agent).parameters)
-    assert names >= {
-        "model",
-        "api_key",
-        "model_config",
-        "instructions",
-        "code_executor",
-        "output_factory",
-        "guardrails",
-        "session_id",
-        "file_store",
-        "model_id",
-        "policy",
-        "suspension_secret",
-        "tools",
-    }
+    documented = (
+        "model api_key model_config instructions code_executor output_factory guardrails session_id"
+        " file_store model_id policy suspension_secret tools"
+    )
+    assert set(documented.split()) <= set(inspect.signature(Agent).parameters)
 
 
 def test_agent_without_model_is_a_type_error() -> None:
@@ -594,22 +583,11 @@ async def test_every_event_survives_json(run: Callable[..., Any]) -> None:
         assert type(event).model_validate_json(event.model_dump_json()) == event
 
 
-async def test_silent_model_is_transient(monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = Provider(done())
-    litellm = install(monkeypatch, provider)
-    silences = [True]
-
-    async def silent_once(**request: Any) -> Any:
-        if silences:
-            silences.pop()
-            await asyncio.Event().wait()
-        return await provider.acompletion(**request)
-
-    monkeypatch.setattr(litellm, "acompletion", silent_once)
-    agent = bare_agent(guardrails=AgentGuardrails(llm_timeout_s=0.05))
-    events = await collect(run_loop(agent, fresh_state()))
-    assert only(events, AgentError).failure.kind is FailureKind.transient_provider
-    assert provider.asked == 1
+async def test_silent_model_is_transient(run: Callable[..., Any]) -> None:
+    rails = AgentGuardrails(llm_timeout_s=0.05)
+    one = await run(asyncio.Event().wait, done(), guardrails=rails)
+    assert only(one.events, AgentError).failure.kind is FailureKind.transient_provider
+    assert one.provider.asked == 2
 
 
 async def test_cancelled_run_asks_nothing_before_start(run: Callable[..., Any]) -> None:
@@ -634,22 +612,15 @@ async def test_cancelled_run_ends_at_next_boundary(run: Callable[..., Any]) -> N
     assert one.provider.asked == 1
 
 
-async def test_cancel_ends_silent_model_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    request, provider = CancellationRequest(), Provider()
-    asked = asyncio.Event()
-    litellm = install(monkeypatch, provider)
+async def test_cancel_ends_silent_model_wait(run: Callable[..., Any]) -> None:
+    request = CancellationRequest()
 
-    async def silent(**_: Any) -> Any:
-        asked.set()
+    async def silent() -> None:
+        request.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(litellm, "acompletion", silent)
-    running = asyncio.ensure_future(
-        collect(run_loop(bare_agent(), fresh_state(), cancellation=request))
-    )
-    await asked.wait()
-    request.set()
-    only(await running, RunCancelled)
+    one = await run(silent, cancellation=request)
+    only(one.events, RunCancelled)
 
 
 async def thinking(*thoughts: str) -> AsyncIterator[Any]:
@@ -729,9 +700,20 @@ async def test_bare_agent_record_is_single_use(
         await continued(record, "the second one", monkeypatch)
 
 
-async def test_ask_returns_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, Provider(done("It grew by half.")))
-    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Ask an agent of the shipped kind over replies: the result, and the provider."""
+
+    async def ask_agent(*replies: Any, **agent: Any) -> tuple[AgentResult, Provider]:
+        provider = Provider(*replies)
+        install(monkeypatch, provider)
+        return await Agent(model="gpt-4o-mini", **agent).ask("What grew?"), provider
+
+    return ask_agent
+
+
+async def test_ask_returns_a_result(asked: Callable[..., Any]) -> None:
+    result, _ = await asked(done("It grew by half."))
     assert isinstance(result, AgentResult)
     assert result.ok is True
     assert "It grew by half." in result.text
@@ -740,9 +722,8 @@ async def test_ask_returns_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert only(list(result.events), LLMCallCompleted)
 
 
-async def test_recovered_failure_leaves_result_ok(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, Provider(Reply("Hm."), done()))
-    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+async def test_recovered_failure_leaves_result_ok(asked: Callable[..., Any]) -> None:
+    result, _ = await asked(Reply("Hm."), done())
     assert any(isinstance(event, AgentError) for event in result.events)
     assert result.ok is True
 
@@ -750,16 +731,13 @@ async def test_recovered_failure_leaves_result_ok(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "reply", [ask(), use("return_unable", rationale="No.", blockers=["no file"])]
 )
-async def test_unfinished_run_is_not_ok(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, Provider(reply))
-    result = await Agent(model="gpt-4o-mini").ask("What grew?")
+async def test_unfinished_run_is_not_ok(reply: Reply, asked: Callable[..., Any]) -> None:
+    result, _ = await asked(reply)
     assert result.ok is not True
 
 
-async def test_given_tool_joins_agents_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = Provider(use("look", x=5), done())
-    install(monkeypatch, provider)
-    result = await Agent(model="gpt-4o-mini", tools=[LOOK]).ask("Look.")
+async def test_given_tool_joins_agents_own(asked: Callable[..., Any]) -> None:
+    result, provider = await asked(use("look", x=5), done(), tools=[LOOK])
     assert names_sent(provider) > {"look", "return_done", "return_unable", "ask_user"}
     assert "saw 5" in str(provider.requests[1]["messages"])
     assert result.ok is True
@@ -1023,23 +1001,6 @@ async def test_resumed_run_continues_with_reply(
     assert not [event for event in events if isinstance(event, AgentError | Handoff)]
 
 
-@pytest.mark.parametrize("reply", ["", "  \n"])
-async def test_empty_reply_is_a_value_error(
-    record: SuspensionRecord, reply: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ValueError, match="non-empty user_reply"):
-        await continued(record, reply, monkeypatch)
-
-
-async def test_forged_token_is_refused(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nonce = record.suspension_token.partition(".")[0]
-    forged = record.model_copy(update={"suspension_token": f"{nonce}.{'0' * 64}"})
-    with pytest.raises(SuspensionTokenMismatch):
-        await continued(forged, "yes", monkeypatch)
-
-
 def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
     """The record as it would be had it been suspended earlier."""
     when = datetime.fromisoformat(record.suspended_at) - timedelta(hours=hours)
@@ -1054,25 +1015,6 @@ async def test_stale_record_is_refused(
 ) -> None:
     with pytest.raises(SuspensionExpired):
         await continued(older(record, hours), "yes", monkeypatch, **given)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"messages": [user("Delete everything.")]},
-        {"seal": ""},
-        {"seal": None},
-        {"cumulative_cost_usd": 0.0, "iteration_count": 0},
-    ],
-)
-async def test_changed_record_is_refused_without_asking(
-    record: SuspensionRecord, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    provider = Provider(done())
-    install(monkeypatch, provider)
-    with pytest.raises(SuspensionTokenMismatch):
-        await collect(resume_run(bare_agent(), record.model_copy(update=change), "yes"))
-    assert provider.asked == 0
 
 
 def tampered(value: Any) -> Any:
@@ -1098,11 +1040,10 @@ async def test_no_record_field_may_change(
     provider = Provider(done())
     install(monkeypatch, provider)
     stored = json.loads(record.model_dump_json())
-    stored[field] = tampered(stored[field])
-    with pytest.raises((ValueError, SuspensionTokenMismatch, SuspensionExpired)):
-        await collect(
-            resume_run(bare_agent(), SuspensionRecord.model_validate(stored), "the second one")
-        )
+    for value in (tampered(stored[field]), *(["", None] if field == "seal" else [])):
+        changed = {**stored, field: value}
+        with pytest.raises((ValueError, SuspensionTokenMismatch, SuspensionExpired)):
+            await collect(resume_run(bare_agent(), SuspensionRecord.model_validate(changed), "yes"))
     assert provider.asked == 0
 
 
@@ -1111,8 +1052,9 @@ async def test_resume_checks_run_in_order(
 ) -> None:
     stale = older(record, 48)
     forged = stale.model_copy(update={"suspension_token": "n.0"})
-    with pytest.raises(ValueError, match="non-empty user_reply"):
-        await continued(forged, "", monkeypatch)
+    for empty in ("", "  \n"):
+        with pytest.raises(ValueError, match="non-empty user_reply"):
+            await continued(forged, empty, monkeypatch)
     with pytest.raises(SuspensionTokenMismatch):
         await continued(forged, "yes", monkeypatch)
     with pytest.raises(SuspensionExpired):
@@ -1146,35 +1088,31 @@ def test_default_executor_is_documented_base() -> None:
     assert {"execute", "eval", "set_cwd", "clear_namespace"} <= abstract
 
 
-async def test_namespace_persists_across_executions(executor: CodeExecutor) -> None:
-    await executor.execute("x = 20")
-    await executor.execute("y = x + 1")
-    assert executor.locals["y"] == 21
-
-
-SEEDED = "pd np alt datetime timedelta timezone"
-
-
-@pytest.mark.parametrize("name", SEEDED.split())
-async def test_namespace_is_seeded(executor: CodeExecutor, name: str) -> None:
-    output = await executor.execute(f"seen = callable({name}) or bool({name}.__name__)")
-    assert outputs_of(output, ExceptionObject) == []
-    assert executor.locals["seen"] is True
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        (["x = 20", "result = x + 1"], 21),
+        (["import asyncio\nresult = await asyncio.sleep(0, result=5)"], 5),
+        (["class Total:\n    value = sum(sorted([2, 1]))\nresult = max(Total.value, 1)"], 3),
+        (["print(len([1]), file=None)\nresult = 1"], 1),
+        *(
+            ([f"result = callable({name}) or bool({name}.__name__)"], True)
+            for name in ("pd", "np", "alt", "datetime", "timedelta", "timezone")
+        ),
+    ],
+)
+async def test_cells_share_a_seeded_namespace(
+    executor: CodeExecutor, cells: list[str], value: Any
+) -> None:
+    for cell in cells:
+        assert outputs_of(await executor.execute(cell), ExceptionObject) == []
+    assert executor.locals["result"] == value
 
 
 @pytest.mark.parametrize("code", ["eval('1')", "exec('1')", "compile('1', 'f', 'eval')"])
 async def test_dangerous_builtins_are_missing(executor: CodeExecutor, code: str) -> None:
     [error] = outputs_of(await executor.execute(code), ExceptionObject)
     assert "NameError" in error.model_dump_json()
-
-
-async def test_ordinary_analysis_works_without_them(executor: CodeExecutor) -> None:
-    code = (
-        "class Total:\n    value = sum(sorted([2, 1]))\n"
-        "print(len([Total]), file=None)\nresult = max(Total.value, 1)"
-    )
-    assert outputs_of(await executor.execute(code), ExceptionObject) == []
-    assert executor.locals["result"] == 3
 
 
 async def test_print_is_captured(executor: CodeExecutor) -> None:
@@ -1204,11 +1142,6 @@ async def test_late_cell_is_one_timeout_exception(executor: CodeExecutor) -> Non
     [error] = output.outputs
     assert isinstance(error, ExceptionObject)
     assert "timeout" in error.model_dump_json().lower()
-
-
-async def test_cell_may_use_top_level_await(executor: CodeExecutor) -> None:
-    await executor.execute("import asyncio\nvalue = await asyncio.sleep(0, result=5)")
-    assert executor.locals["value"] == 5
 
 
 async def test_expression_is_evaluated(executor: CodeExecutor) -> None:
@@ -1310,46 +1243,47 @@ def test_notebook_id_is_its_base_name(path: str, logical: str) -> None:
     assert notebook_logical_id(path) == logical
 
 
-def test_dataset_id_ignores_input_order() -> None:
-    given: dict[str, Any] = {"variable_name": "df", "sources": ["s1", "s2"]}
-    one = dataset_logical_id(notebook_ids=["a", "b"], **given)
-    assert dataset_logical_id(notebook_ids=["b", "a"], **{**given, "sources": ["s2", "s1"]}) == one
-    assert dataset_logical_id(notebook_ids=["a", "b"], **{**given, "variable_name": "d"}) != one
-    assert dataset_logical_id(notebook_ids=["a"], **given) != one
-    assert dataset_logical_id(notebook_ids=["a", "b"], **{**given, "sources": []}) != one
+DATA = {"source": "fred", "series": "GDP"}
 
 
-def test_data_object_id_ignores_time_and_method() -> None:
-    source = {"source": "fred", "series": "GDP"}
-    one = data_object_logical_id(provenance=source)
-    again = {**source, "fetched_at": "2026-01-01", "properties": {"rows": 3}}
-    assert data_object_logical_id(provenance=again) == one
-    assert data_object_logical_id(provenance={**source, "series": "CPI"}) != one
-
-
-def test_chart_id_follows_inputs() -> None:
-    given: dict[str, Any] = {
-        "notebook": "gdp",
-        "variable_name": "chart",
-        "source_datasets": ["d1"],
-        "sources": ["s1"],
-    }
-    one = chart_logical_id(**given)
-    assert chart_logical_id(**deepcopy(given)) == one
-    changes: list[dict[str, Any]] = [
-        {"notebook": "cpi"},
-        {"variable_name": "other"},
-        {"source_datasets": ["d2"]},
-        {"sources": []},
-    ]
-    assert one not in {chart_logical_id(**{**given, **change}) for change in changes}
-
-
-def test_report_id_follows_title_and_embeds() -> None:
-    one = report_logical_id(title="GDP", embedded=["c1", "d1"])
-    assert report_logical_id(title="GDP", embedded=["d1", "c1"]) == one
-    assert report_logical_id(title="CPI", embedded=["c1", "d1"]) != one
-    assert report_logical_id(title="GDP", embedded=["c1"]) != one
+@pytest.mark.parametrize(
+    ("make", "given", "same", "others"),
+    [
+        (
+            dataset_logical_id,
+            {"notebook_ids": ["a", "b"], "variable_name": "df", "sources": ["s1", "s2"]},
+            {"notebook_ids": ["b", "a"], "sources": ["s2", "s1"]},
+            [{"variable_name": "d"}, {"notebook_ids": ["a"]}, {"sources": []}],
+        ),
+        (
+            data_object_logical_id,
+            {"provenance": DATA},
+            {"provenance": {**DATA, "fetched_at": "2026-01-01", "properties": {"rows": 3}}},
+            [{"provenance": {**DATA, "series": "CPI"}}],
+        ),
+        (
+            chart_logical_id,
+            {"notebook": "gdp", "variable_name": "c", "source_datasets": ["d"], "sources": ["s"]},
+            {},
+            [
+                *({"notebook": "cpi"}, {"variable_name": "other"}),
+                *({"source_datasets": ["d2"]}, {"sources": []}),
+            ],
+        ),
+        (
+            report_logical_id,
+            {"title": "GDP", "embedded": ["c1", "d1"]},
+            {"embedded": ["d1", "c1"]},
+            [{"title": "CPI"}, {"embedded": ["c1"]}],
+        ),
+    ],
+)
+def test_logical_id_follows_its_inputs(
+    make: Callable[..., str], given: dict[str, Any], same: dict[str, Any], others: list[Any]
+) -> None:
+    one = make(**given)
+    assert make(**deepcopy({**given, **same})) == one
+    assert one not in {make(**{**given, **other}) for other in others}
 
 
 def test_hashed_value_is_unchanged() -> None:

@@ -9,6 +9,7 @@ import itertools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -171,54 +172,41 @@ def test_third_identical_call_is_a_loop(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "first: False\nsecond: False\nthird: True\n"
 
 
-def test_identical_calls_count_anywhere() -> None:
-    breaker = LoopBreaker()
-    between: list[Call] = [("one", {"id": 1}), ("two", {"id": 2}), ("three", {"id": 3})]
-    assert not breaker.check("query_db", {"id": "A102", "full": True})
-    assert not any(breaker.check(*each) for each in between)
-    assert not breaker.check("query_db", {"full": True, "id": "A102"})
-    assert not breaker.check("four", {})
-    assert not breaker.check("five", {})
-    assert breaker.check("query_db", {"id": "A102", "full": True})
+def searches(*texts: str, field: str = "query") -> list[Call]:
+    return [("search", {field: text}) for text in texts]
 
 
-def test_sixteenth_step_is_one_too_many() -> None:
-    breaker = LoopBreaker()
-    tools = [chr(ord("a") + number) * (number + 3) for number in range(16)]
-    assert [breaker.check(name, {"id": name}) for name in tools] == [False] * 15 + [True]
+def others(*names: str) -> list[Call]:
+    return [(name, {"id": name}) for name in names]
 
 
-def test_fifth_call_of_one_tool_in_a_row_is_a_loop() -> None:
-    texts = ["delivery of lamps", "who paid 7?", "XXXX", "north or south", "zebra in a box"]
-    breaker = LoopBreaker()
-    calls = [breaker.check("search", {"query": text}) for text in texts]
-    assert calls == [False, False, False, False, True]
-    breaker = LoopBreaker()
-    assert not any(breaker.check("search", {"query": text}) for text in texts[:4])
-    assert not breaker.check("get_eta", {"id": "A102"})
-    assert not breaker.check("search", {"query": texts[4]})
+UNLIKE = searches("delivery of lamps", "who paid 7?", "XXXX", "north or south", "zebra in a box")
+NEAR = ("where is order A102", "  Where is order A102?", "where is the order A102")
+BETWEEN = others("alpha", "brave_new", "xylophone_42", "zulu_query_db")
+ORDER: Call = ("query_db", {"id": "A102", "full": True})
+SAME_ORDER: Call = ("query_db", {"full": True, "id": "A102"})
 
 
-@pytest.mark.parametrize("field", ["query", "prompt", "text", "task"])
-def test_nearly_equal_words_count_as_equal(field: str) -> None:
-    breaker = LoopBreaker()
-    wordings = ["where is order A102", "  Where is order A102?", "where is the order A102"]
-    calls = [breaker.check("search", {field: words}) for words in wordings]
-    assert calls == [False, False, True]
-
-
-def test_similarity_is_checked_among_last_calls_only() -> None:
-    others: list[Call] = [
-        ("alpha", {}),
-        ("brave_new", {}),
-        ("xylophone_42", {}),
-        ("zulu_query_db", {}),
-    ]
-    for between, is_loop in ((3, True), (4, False)):
-        breaker = LoopBreaker(max_identical=2)
-        assert not breaker.check("search", {"query": "where is order A102"})
-        assert not any(breaker.check(*each) for each in others[:between])
-        assert breaker.check("search", {"query": "where is order A102?"}) == is_loop
+@pytest.mark.parametrize(
+    ("calls", "identical", "trips"),
+    [
+        # The third identical call, wherever it comes, and however its arguments are ordered.
+        ([ORDER, *others("one", "two"), SAME_ORDER, *others("four", "five"), ORDER], 3, True),
+        (others(*(chr(ord("a") + n) * (n + 3) for n in range(15))), 3, False),
+        (others(*(chr(ord("a") + n) * (n + 3) for n in range(16))), 3, True),
+        (UNLIKE, 3, True),
+        ([*UNLIKE[:4], ("get_eta", {"id": "A102"}), UNLIKE[4]], 3, False),
+        *((searches(*NEAR, field=field), 3, True) for field in ("query", "prompt", "text", "task")),
+        # Words are compared with those of the last calls only.
+        ([*searches(NEAR[0]), *BETWEEN[:3], *searches(NEAR[1])], 2, True),
+        ([*searches(NEAR[0]), *BETWEEN, *searches(NEAR[1])], 2, False),
+        ([("query_db", {"id": order}) for order in ("A101", "A102", "A103")], 3, True),
+    ],
+)
+def test_last_call_is_one_too_many(calls: list[Call], identical: int, trips: bool) -> None:
+    breaker = LoopBreaker(max_identical=identical)
+    checked = [breaker.check(*each) for each in calls]
+    assert checked == [False] * (len(calls) - 1) + [trips]
 
 
 def test_tripping_call_is_not_kept_in_history() -> None:
@@ -228,12 +216,6 @@ def test_tripping_call_is_not_kept_in_history() -> None:
     assert [past["tool"] for past in breaker.tool_call_history] == ["query_db", "query_db"]
     assert {*breaker.tool_call_history[0]} == {"tool", "args_hash", "intent_text"}
     assert not breaker.check("get_eta", {"id": "A102"})
-
-
-def test_documented_class_flags_three_orders() -> None:
-    breaker = LoopBreaker()
-    calls = [breaker.check("query_db", {"id": order}) for order in ("A101", "A102", "A103")]
-    assert calls == [False, False, True]
 
 
 # The run's own detector, which sees what the calls showed.
@@ -885,16 +867,12 @@ async def pending(breaker: CircuitBreaker) -> tuple[asyncio.Future[str], asyncio
 
 
 def test_breaker_states_and_limits_match_document() -> None:
-    breaker = CircuitBreaker()
+    breaker: Any = CircuitBreaker()
     assert (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN) == ("closed", "open", "half_open")
     assert (breaker.failure_threshold, breaker.reset_timeout) == (5, 60.0)
     assert (breaker.state, breaker.failure_count) == ("closed", 0)
-    assert CircuitBreaker(2, 10).reset_timeout == 10
-
-
-def test_breaker_shows_last_failure_time() -> None:
-    breaker: Any = CircuitBreaker()
     assert breaker.last_failure_time == 0.0
+    assert CircuitBreaker(2, 10).reset_timeout == 10
 
 
 async def test_call_passes_arguments_and_result() -> None:
@@ -902,48 +880,38 @@ async def test_call_passes_arguments_and_result() -> None:
     assert await endpoint.breaker.call(endpoint.answer, "ab", times=2) == "abab"
 
 
-async def test_fifth_failure_in_a_row_opens_breaker() -> None:
+FAULT, BAD = StatusError(503), StatusError(400)
+
+
+@pytest.mark.parametrize(
+    ("steps", "state", "failures", "calls"),
+    [
+        ([*[FAULT] * 4], "closed", 4, 4),
+        ([*[FAULT] * 5], "open", 5, 5),
+        ([*[FAULT] * 5, None], "open", 5, 5),
+        ([*[FAULT] * 4, None] * 4, "closed", 0, 20),
+        ([*[FAULT] * 5, 59, None], "open", 5, 5),
+        ([*[FAULT] * 5, 61], "half_open", 5, 5),
+        ([*[FAULT] * 5, 61, None], "closed", 0, 6),
+        ([*[FAULT] * 5, 61, FAULT, 59, None], "open", 6, 6),
+        ([*[BAD] * 20], "closed", 0, 20),
+        ([*[StatusError(401)] * 20], "closed", 0, 20),
+    ],
+)
+async def test_breaker_opens_after_five_failures_and_lets_one_trial_pass(
+    steps: list[Exception | float | None], state: str, failures: int, calls: int
+) -> None:
+    """A step is a call that raises, or does not, or seconds that pass."""
     endpoint = Endpoint()
-    await endpoint.fail(4)
-    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 4)
-    await endpoint.fail(1)
-    assert endpoint.state == "open"
-    with pytest.raises(CircuitOpenError):
-        await endpoint.call()
-    assert endpoint.calls == 5
-
-
-async def test_only_consecutive_failures_open_breaker() -> None:
-    endpoint = Endpoint()
-    for _ in range(4):
-        await endpoint.fail(4)
-        await endpoint.call()
-    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
-
-
-@pytest.mark.parametrize(("seconds", "is_let_through"), [(59, False), (61, True)])
-async def test_one_trial_passes_after_timeout(seconds: float, is_let_through: bool) -> None:
-    endpoint = Endpoint()
-    await endpoint.fail(5)
-    endpoint.clock.advance(seconds)
-    if is_let_through:
-        assert endpoint.state == "half_open"
-        assert await endpoint.call() == "ok"
-        assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
-    else:
-        with pytest.raises(CircuitOpenError):
-            await endpoint.call()
-
-
-async def test_failed_trial_reopens_for_full_time() -> None:
-    endpoint = Endpoint()
-    await endpoint.fail(5)
-    endpoint.clock.advance(61)
-    await endpoint.fail(1)
-    assert endpoint.state == "open"
-    endpoint.clock.advance(59)
-    with pytest.raises(CircuitOpenError):
-        await endpoint.call()
+    for step in steps:
+        if isinstance(step, int):
+            endpoint.clock.advance(step)
+            continue
+        endpoint.trouble = step  # type: ignore[assignment]
+        with suppress(StatusError, CircuitOpenError):
+            assert await endpoint.call() == "ok"
+    assert (endpoint.state, endpoint.breaker.failure_count) == (state, failures)
+    assert endpoint.calls == calls
 
 
 async def test_exactly_one_waiter_is_the_trial() -> None:
@@ -991,13 +959,6 @@ async def test_late_result_of_older_call_changes_nothing(fails: bool) -> None:
     assert endpoint.state == "open"
     endpoint.clock.advance(31)
     assert endpoint.state == "half_open"
-
-
-@pytest.mark.parametrize("status", [400, 401])
-async def test_bad_request_is_not_the_services_failure(status: int) -> None:
-    endpoint = Endpoint()
-    await endpoint.fail(20, StatusError(status))
-    assert (endpoint.state, endpoint.breaker.failure_count) == ("closed", 0)
 
 
 class LeapingClock(ManualClock):

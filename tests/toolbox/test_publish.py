@@ -3,7 +3,7 @@
 import socket
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import dask.dataframe as dd
@@ -15,42 +15,25 @@ from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.error_table import KNOWN, ROWS
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_event
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.outputs import FigureObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult, Tools
 from tests.artifacts.report_cases import origin
 
 
-class _Namespace(BaseCodeExecutor):
-    """An executor that holds variables and runs nothing."""
-
-    def __init__(self, **variables: Any) -> None:
-        self._variables = variables
-        self.origin_ledger = OriginLedger()
-
-    def stamp(self, name: str) -> None:
-        self.origin_ledger.stamp(origin(name, sources=()))
-
-    async def execute(self, code: str, *_: Any, **__: Any) -> KernelOutput:
-        raise AssertionError(code)
-
-    async def eval(self, expr: str, *_: Any, **__: Any) -> KernelOutput:
-        raise AssertionError(expr)
-
-    async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
-        raise AssertionError(cwd)
-
-    async def clear_namespace(self) -> None:
-        raise AssertionError
-
-    def variables(self) -> dict[str, Any]:
-        return dict(self._variables)
+def _namespace(*stamped: str, **variables: Any) -> CodeExecutor:
+    """An executor that holds ``variables``, some of which have an origin."""
+    executor = CodeExecutor()
+    executor.locals.update(variables)
+    for name in stamped:
+        executor.origin_ledger.stamp(origin(name, sources=()))
+    return executor
 
 
 FRAME = pd.DataFrame({"g": ["a", "b"], "v": [1, 2]})
@@ -58,11 +41,15 @@ CHART = alt.Chart(FRAME).mark_bar().encode(x="g:N", y="v:Q")
 
 
 def _tools(
-    root: Path, events: list[AgentEvent], notebook: str = "work.ipynb", **given: Any
+    root: Path,
+    events: list[AgentEvent],
+    notebook: str = "work.ipynb",
+    *,
+    executor: CodeExecutor | None = None,
+    **given: Any,
 ) -> Tools:
-    executor = _Namespace(sales=FRAME, chart=CHART, numbers=[1, 2], unstamped=FRAME)
-    for name in ("sales", "chart", "numbers"):
-        executor.stamp(name)
+    stamped = {"sales": FRAME, "chart": CHART, "numbers": [1, 2]}
+    executor = executor or _namespace(*stamped, **stamped, unstamped=FRAME)
     publisher = Publisher(ArtifactStore(root), notebook_path=notebook)
     return publish_tools(executor, publisher, events.append, lambda: "run-1", **given)
 
@@ -128,8 +115,7 @@ async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
             threads.append(threading.current_thread())
             return super().publish(kind, value, **arguments)
 
-    executor = _Namespace(sales=FRAME)
-    executor.stamp("sales")
+    executor = _namespace("sales", sales=FRAME)
     tools = publish_tools(
         executor,
         Watched(ArtifactStore(tmp_path), notebook_path="work.ipynb"),
@@ -185,33 +171,18 @@ async def test_report_answer_has_page_and_event(tmp_path: Path) -> None:
 
 
 async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
-    executor = _Namespace()
-    for number, (actor, run, code) in enumerate(
-        [
-            ("user", "run-1", "a = 1"),
-            ("agent", "run-0", "b = 1"),
-            ("agent", "run-1", "c = 1\n"),
-            ("agent", "run-1", "d = c"),
-        ],
-        start=1,
-    ):
-        executor.origin_ledger.record(
-            CellRun.model_validate(
-                {
-                    "number": number,
-                    "actor": actor,
-                    "notebook_path": "work.ipynb",
-                    "cell_id": "c",
-                    "run_id": run,
-                    "code": code,
-                    "code_sha": "0",
-                }
-            )
-        )
-    store = ArtifactStore(tmp_path)
+    executor = CodeExecutor()
+    cells: list[tuple[Literal["user", "agent"], str, str]] = [
+        ("user", "run-1", "a = 1"),
+        ("agent", "run-0", "b = 1"),
+        ("agent", "run-1", "c = 1\n"),
+        ("agent", "run-1", "d = c"),
+    ]
+    for actor, run, code in cells:
+        with run_scope(RunScope(run, "work.ipynb", "c", actor=actor)):
+            await executor.execute(code)
     events: list[AgentEvent] = []
-    publisher = Publisher(store, notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, events.append, lambda: "run-1")
+    tools = _tools(tmp_path, events, executor=executor)
     result = await _call(tools, "return_notebook", name="steps")
     assert (tmp_path / result.data["path"]).read_text() == "# %%\nc = 1\n\n# %%\nd = c\n"
     given = await _call(tools, "return_notebook", name="given", code="x = 1")
@@ -348,11 +319,8 @@ async def test_remote_variable_is_fetched_before_publishing(tmp_path: Path) -> N
 
     summary = PrimitiveObject(python_type="x", text="x")
     names = ("sales", "chart", "gone")
-    executor = _Namespace(**{name: RemoteValue(name, "x", summary, bring) for name in names})
-    for name in names:
-        executor.stamp(name)
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, lambda _: None, lambda: "r")
+    values = {name: RemoteValue(name, "x", summary, bring) for name in names}
+    tools = _tools(tmp_path, [], executor=_namespace(*names, **values))
     assert (await _call(tools, "return_dataset", variable="sales", title="S")).ok
     assert (await _call(tools, "return_chart", variable="chart", title="C")).ok
     result = await _call(tools, "return_dataset", variable="gone", title="G")
@@ -368,10 +336,7 @@ async def test_plan_is_computed_without_reaching_out(reaches: bool, tmp_path: Pa
         return part
 
     plan = dd.from_pandas(FRAME, npartitions=1).map_partitions(fetched, meta=FRAME)
-    executor = _Namespace(plan=plan)
-    executor.stamp("plan")
-    publisher = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb")
-    tools = publish_tools(executor, publisher, lambda _: None, lambda: "run-1")
+    tools = _tools(tmp_path, [], executor=_namespace("plan", plan=plan))
     result = await _call(tools, "return_dataset", variable="plan", title="Plan")
     assert result.ok == (not reaches)
     if reaches:

@@ -1,8 +1,7 @@
-"""The table of causes is the design's, and what stands in it is consistent."""
+"""What stands in the table of causes is consistent."""
 
 import ast
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,66 +24,11 @@ from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 
 PACKAGE = Path(__file__).parents[3] / "parsimony_kernel"
-DESIGN = Path(__file__).parents[4] / "shared" / "RECOVERY.md"
-# A run fails in these ways too, and the design's table does not name them.
-BEYOND = (
-    "words without a call, or silence",
-    "provider silent",
-    "breaker of a tool open",
-    "guard of the procedure raises",
-    "record of a write fails",
-    "limit that cannot be kept",
-    "the run itself breaks",
-    "a check of an action breaks",
-    "same call, over and over, in one answer or without a check",
-    "a column that does not exist, and several come near",
-)
-# Rows of the design that answer differently from today's, each with the row that stands for it.
-# What fails nothing has no row.
-MARKED = "numbers in the answer that no result supports"
 ENDS = {Rung.ask_user, Rung.handoff}
-
-Row = tuple[str, ...]
 
 
 def name(cause: Cause) -> str:
     return cause.name
-
-
-def designed() -> list[Row]:
-    """The rows of the table in the first section of the design, without the ladder's words."""
-    section = DESIGN.read_text().partition("\n## 1.")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    return [
-        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split("|")[:-1])
-        for line in lines
-    ]
-
-
-def written() -> list[Row]:
-    """The table in the design's words: rows of one name are one row there."""
-    return [_row(tuple(causes)) for _, causes in groupby(CAUSES, key=lambda cause: cause.name)]
-
-
-def _row(causes: tuple[Cause, ...]) -> Row:
-    first = causes[0]
-    assert {(each.type, each.refusal) for each in causes} == {(first.type, first.refusal)}
-    return (
-        first.name,
-        ", ".join(dict.fromkeys(each.kind.value for each in causes)),
-        "by the classifier" if first.type is None else first.type.name,
-        "–" if first.refusal is None else first.refusal.value,
-    )
-
-
-@pytest.mark.skipif(not DESIGN.exists(), reason="the design is not beside this clone")
-def test_table_matches_design() -> None:
-    rows = written()
-    assert [row for row in rows if row[0] not in BEYOND] == [
-        row for row in designed() if row[0] != MARKED
-    ]
-    assert MARKED in {row[0] for row in designed()}
-    assert tuple(row[0] for row in rows[-len(BEYOND) :]) == BEYOND
 
 
 def failure_of(cause: Cause) -> Failure:

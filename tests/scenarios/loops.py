@@ -1,0 +1,67 @@
+"""Runs of the loop over an agent that is nothing but what the loop reads."""
+
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from parsimony_kernel.agent.failure import DefaultPolicy
+from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.events import AgentError, AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.testing.manual_clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from parsimony_kernel.tools import Tools
+
+DONE = call("return_done", summary="ok")
+DOWN = ConnectionError("reset")
+
+
+def bare(
+    *steps: Step, model: Any = None, tools: Sequence[Any] = (), policy: Any = None, **limits: Any
+) -> SimpleNamespace:
+    """An agent whose model is ``model``, or plays ``steps``, on a clock of its own."""
+    clock = ManualClock()
+    return SimpleNamespace(
+        model_config=model or ScriptedModel(steps),
+        policy=policy or DefaultPolicy(),
+        guardrails=AgentGuardrails(**limits),
+        instructions="Be brief.",
+        suspension_secret="s",
+        tools=Tools(tools) + termination_tools(),
+        clock=clock,
+        hooks=RunHooks(Breakers(clock)),
+    )
+
+
+def begun() -> RunState:
+    """A run that has its request and nothing else."""
+    messages = [{"role": "user", "content": "go"}]
+    return RunState(run_id="r", session_id="s", messages=messages, started_monotonic_s=0.0)
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    """The events of a run: the last and no other is terminal, and each can be read again."""
+    gathered = [event async for event in events]
+    assert [is_terminal(event) for event in gathered] == [False] * (len(gathered) - 1) + [True]
+    assert [parse_event(event.model_dump(mode="json")) for event in gathered] == gathered
+    return gathered
+
+
+async def run(
+    who: SimpleNamespace,
+    *,
+    state: RunState | None = None,
+    cancellation: CancellationRequest | None = None,
+) -> list[AgentEvent]:
+    """The events of a run of ``who`` from its beginning to its end."""
+    return await gather(run_loop(who, state or begun(), cancellation=cancellation))
+
+
+def actions(events: Sequence[AgentEvent]) -> list[str | None]:
+    """What was done about each failure that did not end the run."""
+    return [event.action for event in events if isinstance(event, AgentError)]
