@@ -45,14 +45,6 @@ def test_replace_is_atomic(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["file"]
 
 
-def test_rewrite_sees_current_content(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"one")
-    assert durable.rewrite(path, lambda before: before + b" two") == b"one two"
-    assert path.read_bytes() == b"one two"
-    assert _names(tmp_path) == ["file"]
-
-
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o700, 0o755, 0o444, 0o2750])
 def test_rewritten_file_keeps_mode_and_owner(mode: int, tmp_path: Path) -> None:
@@ -162,16 +154,6 @@ def test_what_cannot_be_done_is_one_sentence(
         act(tmp_path)
     assert "\n" not in str(caught.value)
     assert _names(tmp_path) == ["file", "folder", "pipe"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
-def test_full_disk_is_one_sentence() -> None:
-    with pytest.raises(StorageError) as caught:
-        durable.append_line(Path("/dev/full"), "line")
-    assert str(caught.value) == (
-        "Cannot append to '/dev/full': the disk is full; free some space and try again."
-    )
-    assert caught.value.errno == errno.ENOSPC
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel.core.errors import SessionError
@@ -213,11 +212,9 @@ def _empty(schema: str) -> bytes:
 
     Two processes can't switch an open journal to that mode at once.
     """
-    with TemporaryDirectory() as folder:
-        draft = Path(folder) / "draft.sqlite"
-        with closing(sqlite3.connect(draft)) as db:
-            db.executescript(f"PRAGMA synchronous = OFF; {schema}")  # its copy is synced
-        data = durable.read(draft)
+    with closing(sqlite3.connect(MEMORY)) as db:
+        db.executescript(schema)
+        data = db.serialize()
     return data[:18] + b"\2\2" + data[20:]  # its readers and writers use a write-ahead log
 
 

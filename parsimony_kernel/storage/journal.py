@@ -217,11 +217,6 @@ class SqliteJournal:
                 (status, storable(summary), self._now(), run_id),
             )
 
-    def turn(self, run_id: str) -> TurnRow | None:
-        """Return the turn of this run, or ``None``."""
-        rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
-        return TurnRow(*rows[0]) if rows else None
-
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         """Return the turns of one notebook or of all, oldest first."""
         rows = self.database.select(

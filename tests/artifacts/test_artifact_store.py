@@ -133,16 +133,6 @@ def test_list_shows_newest_in_publication_order(tmp_path: Path) -> None:
     assert [(e.logical_id, e.run_id) for e in store.list()] == [("a", "a1"), ("b", "b2")]
 
 
-def test_git_ignores_journal_and_keys(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    store.publish(_entry(b"one"), b"one")
-    ignored = _folder(store) / ".gitignore"
-    assert {"journal.sqlite*", "keys/"} <= set(ignored.read_text().splitlines())
-    ignored.write_text("mine\n")
-    store.publish(_entry(b"two"), b"two")
-    assert ignored.read_text() == "mine\n"
-
-
 @pytest.mark.parametrize("name", ["SALES", "\uff33ales"])
 def test_sibling_name_is_refused_in_any_spelling(tmp_path: Path, name: str) -> None:
     store = ArtifactStore(tmp_path)

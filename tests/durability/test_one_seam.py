@@ -15,7 +15,6 @@ _SEAM = "parsimony_kernel/storage/durable.py"
 # Where a file is written otherwise, and why that is right.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/storage/database.py", "sqlite3.connect"): "SQLite writes its own file",
-    ("parsimony_kernel/storage/database.py", "TemporaryDirectory"): "a draft that durable places",
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
