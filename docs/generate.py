@@ -172,7 +172,8 @@ def offline() -> str:
             "with two requests that work on your own columns.",
             "In a text file it detects the separator, decimal mark, thousands separator, encoding "
             "and order of day and month. The loading code shows them, and it asks if two readings "
-            "fit. For a workbook with several sheets, it asks for one.",
+            "fit. For a workbook with several sheets, it asks for one. It deletes no files, and "
+            "writes one where you ask it to export or publish.",
             table(("example request", "what it does"), requests),
         ]
     )

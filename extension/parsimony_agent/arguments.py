@@ -254,7 +254,7 @@ COMMANDS = {command.name: command for command in _commands()}
 # Names of these commands in coding assistants.
 _ELSEWHERE = {"rewind": "undo", "clear": "reset"}
 
-EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
+EXAMPLE = "%%agent\nload FILE.csv and chart the mean of COLUMN by COLUMN"
 
 
 @dataclass(frozen=True, slots=True)

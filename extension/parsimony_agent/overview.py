@@ -138,15 +138,19 @@ def procedure(magics: AgentMagics, file: str) -> Told:
     return table(("what", "says"), rows, empty="It can be used, and has no rules.", widest=_SAYS)
 
 
-def artifacts(magics: AgentMagics) -> Told:
-    """List what is published.
+def artifacts(magics: AgentMagics, **flags: bool) -> Told:
+    """List what is published; as JSON, with its paths.
 
     Without times, since a notebook that lists it is compared with its outputs.
     """
-    rows = [(each.kind, each.title, each.path) for each in magics.session.artifacts()]
-    # One line for each row, so that a path can be copied.
-    head, empty = ("kind", "title", "path"), "Nothing has been published here yet."
-    return table(head, rows, empty=empty, widest=_PATH, width=None)
+    found = magics.session.artifacts()
+    if flags:
+        facts = (
+            {name: getattr(each, name) for name in ("kind", "title", "path")} for each in found
+        )
+        return json.dumps(list(facts), indent=1, ensure_ascii=False)
+    rows = [(each.kind, each.title) for each in found]
+    return table(("kind", "title"), rows, empty="Nothing has been published here yet.")
 
 
 def own_tools(session: Session, magic: str) -> Told:

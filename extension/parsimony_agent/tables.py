@@ -53,7 +53,6 @@ def table(
     *,
     empty: str,
     widest: int = _WIDEST,
-    width: int | None = WIDTH,
 ) -> dict[str, Any]:
     """Return the bundle of ``rows`` under ``head``.
 
@@ -62,15 +61,13 @@ def table(
         rows: a text for each column.
         empty: the sentence shown if there are no rows.
         widest: terminal columns after which a cell is cut.
-        width: terminal columns to which the text is folded, the widest cells first; ``None`` leaves
-            each row on one line.
     """
     if not rows:
         return note(empty)
     cells = [[shortened(inline(cell), widest) for cell in row] for row in rows]
     widths = [max(map(wcswidth, column)) for column in zip(head, *cells, strict=True)]
-    room = (width or 0) - len(_GAP) * (len(widths) - 1)
-    while width is not None and sum(widths) > room and max(widths) > _NARROWEST:
+    room = WIDTH - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
     text = "\n".join(line for row in (head, *cells) for line in _lines(row, widths))
 

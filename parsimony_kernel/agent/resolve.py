@@ -131,8 +131,11 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
         return None
     provider = credentials.provider_of(name)
     if provider is None:
-        sentence = f"{name!r} does not say which provider it belongs to."
-        return gap(sentence, f"Write provider/model. {suggestion(environ)}")
+        sentence = f"There is no model {name!r} without its provider."
+        return gap(
+            sentence,
+            f"Write PROVIDER/MODEL, or 'offline' for the built-in rules. {suggestion(environ)}",
+        )
     if not is_known(provider):
         return gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
     if problem := litellm_model.self_check():

@@ -67,10 +67,9 @@ class Reach:
         """Return a sentence for a person."""
         does, seen = _SAID[self.kind], f"{self.what} {self.source_line}"
         if self.kind is ReachKind.deletion:
-            found = [each.search(seen) is not None for each in (_DELETING, _MOVING)]
-            does = {(True, False): "deletes files", (False, True): "moves files"}.get(
-                (*found,), does
-            )
+            deletes, moves = (bool(each.search(seen)) for each in (_DELETING, _MOVING))
+            if deletes != moves:
+                does = "deletes files" if deletes else "moves files"
         return f"Line {self.line} {does}: {self.what}."
 
 

@@ -34,6 +34,7 @@ _HALF = STREAM_CHARS // 2
 MAX_OUTPUTS = 20
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+_UNENDED = re.compile(r"[\w+/=-]{4,}\Z")
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
@@ -181,10 +182,14 @@ def capture_here() -> Capture | None:
 
 
 def printed_so_far() -> str:
-    """Return what the code that runs now has printed, stdout first; empty if none runs."""
+    """Return what the code that runs now has printed, stdout first; empty if none runs.
+
+    A word that may go on is held back: half a key can't be recognised as one.
+    """
     captures = [each for each in dict.fromkeys(_open) if not each.is_closed]
     streams = [stream for each in captures for stream in (each.stdout, each.stderr)]
-    return "\n".join(text for each in streams if (text := each.text().strip("\n")))
+    texts = (_UNENDED.sub("", each.text()).strip("\n") for each in streams)
+    return "\n".join(filter(None, texts))
 
 
 class _Bytes(io.RawIOBase):

@@ -110,7 +110,7 @@ class NotebookSession(Home):
         if not request.strip():
             raise SessionError(
                 "The request is empty. Say what you want below %%agent, for example: "
-                "load data/cars.csv and show the mean mileage by origin"
+                "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
         run_id = uuid.uuid4().hex
         models = self._cassettes.models(

@@ -79,9 +79,11 @@ def papermill(
     return done, nbformat.read(folder / "made.ipynb", as_version=4)
 
 
+@pytest.mark.parametrize("on_question", ["mark", "raise"])
 def test_papermill_parameters_reach_agent_cells(
-    place: Path,
+    place: Path, monkeypatch: pytest.MonkeyPatch, on_question: str
 ) -> None:
+    monkeypatch.setenv("PARSIMONY_ON_QUESTION", on_question)
     notebook = notebook_of(
         "months = 12",
         "from actors import doubling\n%agent model doubling",
@@ -90,10 +92,10 @@ def test_papermill_parameters_reach_agent_cells(
     )
     notebook.cells[0].metadata.tags = ["parameters"]
     done, made = papermill(notebook, place, "-p", "months", "3")
-    assert done.returncode == 0, done.stderr[-4_000:]
+    assert (done.returncode == 0) is (on_question == "mark"), done.stderr[-4_000:]
     injected = [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.tags]
     assert [source.splitlines()[-1] for source in injected] == ["months = 3"]
     doubled, asked = (cell for cell in made.cells if cell.source.startswith("%%agent"))
     assert "Output:\n    | 6" in text_of(doubled)
     assert is_marked(asked)
-    assert made.cells[-1].execution_count is not None
+    assert (made.cells[-1].execution_count is not None) is (on_question == "mark")

@@ -51,9 +51,3 @@ def test_long_cell_wraps_alone() -> None:
     assert (head, first[:6], last) == ("step  words", "12    ", "13    x")
     assert {line[:6] for line in more} == {"      "}
     assert " ".join(line[6:] for line in (first, *more)) == words
-
-
-def test_copyable_text_stays_on_one_line() -> None:
-    path = "folder/" * 30
-    data = table(("path",), [(path,)], empty="none", widest=400, width=None)
-    assert data["text/plain"].splitlines() == ["path", path]

@@ -1,6 +1,7 @@
 """The extension in an IPython shell, without a kernel."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -188,7 +189,9 @@ def test_lists_show_what_exists(
     shell.run_cell("%agent history")
     assert "1     done    plot it" in capsys.readouterr().out
     shell.run_cell("%agent artifacts")
-    assert f"chart  A chart  {session.published[0].path}" in capsys.readouterr().out
+    assert "chart  A chart\n" in capsys.readouterr().out
+    shell.run_cell("%agent artifacts --json")
+    assert json.loads(capsys.readouterr().out)[0]["path"] == session.published[0].path
     shell.run_cell("%agent metrics")
     assert "Executions" in capsys.readouterr().out
     shell.run_cell("%agent model other")

@@ -327,6 +327,7 @@ async def test_time_and_output_are_shown_while_code_holds_the_event_loop() -> No
             if "7 s · Stop: ■ in the toolbar" in self.text:
                 assert "50%|####" in self.text
                 assert "10%|#" not in self.text
+                assert "sk-proj" not in self.text
                 has_ticked.set()
 
     async def events() -> AsyncIterator[ev.AgentEvent]:
@@ -334,6 +335,7 @@ async def test_time_and_output_are_shown_while_code_holds_the_event_loop() -> No
         clock.advance(1.0)
         yield step(1, done=False)
         with capturing(printed):
+            printed.write("stdout", "key: sk-proj-0123")
             printed.write("stderr", "\r 10%|#\r 50%|####")
             clock.advance(6.0)
             assert has_ticked.wait(30)

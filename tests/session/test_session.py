@@ -363,7 +363,10 @@ async def test_budget_belongs_to_turn_and_shows_raise(start: Any) -> None:
 
 async def test_comma_separated_names_are_a_chain(start: Any) -> None:
     session = start([])
-    with pytest.raises(SessionError, match="'nobody' does not say which provider"):
+    with pytest.raises(
+        SessionError,
+        match="There is no model 'nobody' without its provider",
+    ):
         session.set_model("offline, nobody")
     session.set_model("offline, offline")
     assert session.model_name == "offline, offline"
