@@ -276,39 +276,26 @@ def failing(**metadata: Any) -> ToolResult:
 
 
 @pytest.mark.parametrize(
-    "result",
+    "made",
     [
-        failing(refusal="nonsense"),
-        failing(type=["nonsense"]),
-        failing(envelope=[1]),
-        failing(question=5, choices=7, remedy=[1]),
-        ToolResult(exception_message=FIVE),
-        ToolResult(failure=OOPS),
-    ],
-    ids=["refusal", "type", "envelope", "question", "message", "failure"],
-)
-async def test_result_violating_its_schema_is_tool_error(result: ToolResult) -> None:
-    outcome = await step(giving(lambda: result))
-    failure = failure_of(outcome)
-    assert failure.kind is FailureKind.tool_error
-    assert isinstance(failure.metadata.get("question", ""), str)
-    assert (failure.type, failure.effect) == (failure.type, Effect.none)
-    assert failure.refusal in (None, "action_error")
-    assert outcome.request is None
-
-
-@pytest.mark.parametrize(
-    "request_of",
-    [
+        lambda: failing(refusal="nonsense"),
+        lambda: failing(type=["nonsense"]),
+        lambda: failing(envelope=[1]),
+        lambda: failing(question=5, choices=7, remedy=[1]),
+        lambda: ToolResult(exception_message=FIVE),
+        lambda: ToolResult(failure=OOPS),
         lambda: TerminationRequest(FIVE),
         lambda: TerminationRequest("x", FIVE),
         lambda: SuspensionRequest("x", choices=(FIVE,)),
     ],
-    ids=["message", "blockers", "choices"],
 )
-async def test_empty_question_is_tool_error(request_of: Callable[[], Any]) -> None:
-    outcome = await step(giving(request_of))
-    assert failure_of(outcome).kind is FailureKind.tool_error
+async def test_result_violating_its_schema_is_tool_error(made: Callable[[], Any]) -> None:
+    outcome = await step(giving(made))
+    failure = failure_of(outcome)
+    assert failure.kind is FailureKind.tool_error
+    assert isinstance(failure.metadata.get("question", ""), str)
+    assert failure.effect is Effect.none
+    assert failure.refusal in (None, "action_error")
     assert outcome.request is None
 
 

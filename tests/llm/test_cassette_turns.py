@@ -44,6 +44,12 @@ class Notebooks:
                 (folder / "cassettes" / file.name).write_bytes(file.read_bytes())
         return folder
 
+    async def recorded(self) -> Path:
+        """A place with a recording of one turn, which loads the sales."""
+        here = self.place("here")
+        await gather(self.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+        return here
+
     def open(
         self,
         folder: Path,
@@ -130,8 +136,7 @@ async def test_earlier_kernels_leave_no_trace(notebooks: Notebooks) -> None:
 
 
 async def test_miss_ends_turn_with_difference(notebooks: Notebooks) -> None:
-    here = notebooks.place("here")
-    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    here = await notebooks.recorded()
     there = notebooks.place("there", here)
     (there / "data" / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\nwest,9\n")
     again = notebooks.open(there, "offline", REPLAY)
@@ -173,8 +178,7 @@ async def test_broken_recording_is_reported_first(
 
 
 async def test_cell_naming_another_model_is_told(notebooks: Notebooks) -> None:
-    here = notebooks.place("here")
-    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    here = await notebooks.recorded()
     again = notebooks.open(here, "offline", REPLAY)
     asking = again.turn("load the sales", cell_key="a", options=TurnOptions(model="openai/gpt-5"))
     with pytest.raises(SessionError, match=r"of 'provider/model'.*asks for 'openai/gpt-5'"):
@@ -185,8 +189,7 @@ async def test_cell_naming_another_model_is_told(notebooks: Notebooks) -> None:
 
 
 async def test_environment_replay_overrides_cell(notebooks: Notebooks) -> None:
-    here = notebooks.place("here")
-    await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
+    here = await notebooks.recorded()
     before = (here / "cassettes" / "sales.yaml").read_bytes()
     again = notebooks.open(here, "openai/gpt-5", REPLAY)
     options = TurnOptions(cassette=CassetteMode.record)
