@@ -134,7 +134,8 @@ class _Planner:
         no_if(clause("fix", request), "fix")
         tokens = tokenize(request)
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
-        no_if(deeds and any(t.kind == "file" for t in tokens), "unused", *deeds[:1])
+        is_file = any(t.kind == "file" for t in tokens)
+        no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
         for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
