@@ -110,7 +110,9 @@ class _Planner:
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
-        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
+        # What a real model takes is said with the first refusal of those that are still told.
+        is_told = self.turn.refused
+        steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 

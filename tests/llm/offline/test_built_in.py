@@ -606,6 +606,11 @@ async def test_nothing_goes_on_from_a_refused_request(tables: Notebook, then: st
     assert "was not answered" in (await tables.ask(then)).arguments["rationale"]
 
 
+async def test_real_model_is_named_with_the_first_refusal_alone(tables: Notebook) -> None:
+    said = [await tables.ask(f"mean customer {word}") for word in ("churn", "value")]
+    assert ["%agent model" in f"{turn.arguments}" for turn in said] == [True, False]
+
+
 async def test_many_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
     steps = ["median horsepower by origin", "now by year", "now as a chart", "now by cylinders"]
     for step in [*steps, "now by year", "now by origin"]:
