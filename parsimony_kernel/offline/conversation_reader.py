@@ -61,6 +61,7 @@ class Transcript:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
         earlier: the requests that were done; ``told`` is what they came to.
+        unanswered: whether the request before was refused; ``refused`` whether any was.
     """
 
     request: str = ""
@@ -70,6 +71,8 @@ class Transcript:
     gone: set[str] = field(default_factory=set)
     earlier: list[str] = field(default_factory=list)
     told: str = ""
+    unanswered: bool = False
+    refused: bool = False
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
@@ -145,6 +148,8 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
             if not text.startswith(("Undone ", "Not done; it was ", "Not done; it stopped")):
                 turn.earlier.append(request)
                 turn.told += f" {text}"
+            turn.unanswered = text.startswith("Not done; it was ")
+            turn.refused |= turn.unanswered
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn

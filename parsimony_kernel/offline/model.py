@@ -110,7 +110,9 @@ class _Planner:
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
-        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
+        # What a real model takes is said with the first refusal of those that are still told.
+        is_told = self.turn.refused
+        steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
@@ -134,7 +136,8 @@ class _Planner:
         no_if(clause("fix", request), "fix")
         tokens = tokenize(request)
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
-        no_if(deeds and any(t.kind == "file" for t in tokens), "unused", *deeds[:1])
+        is_file = any(t.kind == "file" for t in tokens)
+        no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
         for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]

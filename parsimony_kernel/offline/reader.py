@@ -8,7 +8,6 @@ is a no as well.
 """
 
 import re
-from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -23,7 +22,6 @@ from parsimony_kernel.offline.words import Token, canonical, clause, fold, singu
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _SLOTS = {each.name for each in fields(Query)}
-_MONTHS = [name.lower() or "-" for name in month_name]
 
 
 @dataclass
@@ -64,7 +62,9 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        before = self.before(self.table) if query.goes_on or self._is_short() else None
+        is_short = self._is_short()
+        no_if(self.turn.unanswered and (query.goes_on or is_short), "undone")
+        before = self.before(self.table) if query.goes_on or is_short else None
         no_if(before is None and query.goes_on, "before")
         if before is not None:
             self._go_on(before)
@@ -107,8 +107,12 @@ class Reader:
             value = float(token.text.replace(",", ""))
             no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
             return self.mark("N", int(value) if value.is_integer() else value, token.text)
-        if token.kind in ("quoted", "date"):
-            return self.mark(token.kind[0].upper(), token.bare)
+        if token.kind == "quoted":
+            return self.mark("Q", token.bare)
+        if token.kind == "date":
+            return self.mark("D", english.date_of(token.text), token.text)
+        if token.low in english.filler("rows"):
+            return "rows"
         if token.kind == "sign":
             return "" if token.text in "?.!:$€£" else token.text
         self.raw.setdefault(token.low, token.text)
@@ -126,7 +130,8 @@ class Reader:
                 "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
                 for c in value
             }
-            letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
+            is_numbered = self._numbered(fold(words)) in value and value[0].name != words
+            letter = f"C{'i' if is_numbered else kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
         self.raw[mark] = words or str(value)
@@ -138,7 +143,8 @@ class Reader:
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
-            is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
+            others = {"word", "date", "number" if size > 1 else "quoted"}
+            is_name = kinds != {"number"} and kinds <= others
             after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
             if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
                 return mark, size
@@ -157,8 +163,11 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             return self.mark("T", self.table.name, text)
-        if self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted:
-            return self.mark("T", self.table.name, text)
+        numbered = self._numbered(words)
+        if not is_key and not is_quoted and (numbered or self._is_rows(words, exact)):
+            if not numbered or found or self._is_unique(numbered):
+                return self.mark("T", self.table.name, text)
+            return self.mark("C", [numbered], text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
@@ -180,7 +189,7 @@ class Reader:
         measures = [c.name for c in partly if c.is_measure]
         if measures and not english.aggregate(behind):
             self._is_clear(owners, text, f"the column {spoken(measures, 'or')}")
-        month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
+        month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         if month and is_date and (low != "may" or behind in english.filler("months")):
             self._is_clear(owners, text, "a month")
@@ -193,17 +202,20 @@ class Reader:
         """Refuse a value of ``owners`` that may be something else."""
         no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
-    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column], is_part: bool) -> bool:
-        """Whether ``words`` are what the rows are called: the table, or what its ids number."""
+    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
+        """Whether ``words`` are what the table is called."""
         mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
-        ids = [fold(c.name) for c in self.table.columns[:1] if c.is_code]
-        numbered = [tuple(singular(w) for w in each if w not in CODES) for each in ids]
-        if mine not in numbered:
-            return not exact and mine in (named, named[-1:])
-        column = self.table.columns[0]
+        return not exact and mine in (named, named[-1:])
+
+    def _numbered(self, words: tuple[str, ...]) -> Column | None:
+        """Find the first column, where ``words`` are what its ids number."""
+        ids = [c for c in self.table.columns[:1] if c.is_code]
+        own = (tuple(singular(w) for w in fold(c.name) if w not in CODES) for c in ids)
+        return ids[0] if tuple(map(singular, words)) in own else None
+
+    def _is_unique(self, column: Column) -> bool:
         look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
-        why = f"Look whether each {column.label} has one row"
-        return is_part or self.look(look, why) is True
+        return self.look(look, f"Look whether each {column.label} has one row") is True
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -330,6 +342,8 @@ class Reader:
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
         found = []
+        # Behind "month of" stands the date whose part it is.
+        text = re.sub(r"(P\d+) (?:of|in|from) (?:the )?Ct\d+", r"\1", text)
         for mark in re.findall(r"C\w\d+|P\d+", text):
             if mark[0] == "C":
                 found.append(self.pick(mark, "group"))
@@ -344,9 +358,9 @@ class Reader:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
         marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
-        word = str(said.get("op", "between"))
+        word = str(said.get("op", "between" if "b" in said else "=="))
         # How much of a date is given: its year, its month or its day.
-        parts = {"year" if m[0] == "N" else "MD"[self.marks[m].count("-") - 1] for m in marks}
+        parts = {"year" if m[0] == "N" else "QMD"[self.marks[m].count("-")] for m in marks}
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if not (is_year or "c" in said):
             return False
@@ -401,8 +415,11 @@ class Reader:
         rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
         if self.bare or self._names_rows() or rest != Query(query.table):
             return False
-        before = self.before(self.table) if query.filters else None
-        return bool(query.groups or query.chart or (before and before.do == "aggregate"))
+        before = None
+        if query.filters and not self.turn.unanswered:
+            before = self.before(self.table)
+        is_kept = query.filters and (self.turn.unanswered or (before and before.do == "aggregate"))
+        return bool(query.groups or query.chart or is_kept)
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
@@ -472,6 +489,10 @@ class Reader:
             # It runs along the time, for each of the other groups.
             is_along = any(g.is_time for g in query.groups)
             no_if(query.window == "growth" and query.groups and not is_along, "parts")
+            # A value that is missing in some months leaves gaps, which a growth must not bridge.
+            is_some = any(not f.column.base.is_time for f in query.filters)
+            is_year = all(g.part in ("", "year") for g in query.groups)
+            no_if(query.window == "growth" and is_some and not is_year, "parts")
             query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
@@ -501,6 +522,9 @@ class Reader:
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
         no_if(len(keys) < len(query.groups), "parts")
+        # Beside other dates, "in March by start time" may name the date that March is of.
+        dated = {f.column.base for f in query.filters if f.column.part} & {*query.groups}
+        no_if(dated and self.table.times[1:], "parts")
         for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)

@@ -10,6 +10,7 @@ import re
 import sys
 import tomllib
 import unicodedata
+from calendar import month_name
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -86,7 +87,7 @@ def keywords() -> frozenset[str]:
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
-    return frozenset(whole) | filler("stop")
+    return frozenset(whole) | filler("stop") | filler("rows")
 
 
 def aggregate(word: str) -> str:
@@ -97,7 +98,11 @@ def aggregate(word: str) -> str:
 READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split())
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
-_TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
+MONTHS = [name.lower() or "-" for name in month_name]
+_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:]) + "|sept"
+_TOKEN = re.compile(
+    "|".join(_KINDS).replace("FILES", _FILES).replace("MONTHS", _MONTH), re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,17 @@ def tokenize(text: str) -> list[Token]:
         for each in tokens
         if each.kind != "of"
     ]
+
+
+def date_of(text: str) -> str:
+    """A date as pandas compares it: ``2023-01-31``, ``2023-01`` or ``2023Q1``."""
+    numbers, low = re.findall(r"\d+", text), text.casefold()
+    month = next((i for i, name in enumerate(MONTHS) if name[:3] in low), 0)
+    if not month:
+        year = next((each for each in numbers if len(each) == 4), "")
+        return f"{year}Q{low.partition('q')[2][:1]}" if "q" in low else text
+    days = [f"-{int(each):02}" for each in numbers[:-1]]
+    return f"{numbers[-1]}-{month:02}{''.join(days)}"
 
 
 def is_data_file(name: str) -> bool:

@@ -115,15 +115,16 @@ def _variables(
     bound, ledger = executor.variables(), executor.origin_ledger
     words = frozenset(re.findall(r"\w+", request.casefold()))
 
-    def place(name: str) -> tuple[bool, int, int]:
-        """Sort key: named in the request, kind, newest first.
+    def place(name: str) -> tuple[bool, int, bool, int]:
+        """Sort key: named in the request, kind, tables made from no other variable, newest first.
 
         Scalars with names of one or two letters, as loops leave behind, come last in kind.
         """
         value, origin = bound[name], ledger.get(name)
         is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
         kind, age = 4 if is_leftover else rank(value), 0 if origin is None else origin.cell_run
-        return name.casefold() not in words, kind, -age
+        is_derived = origin is not None and bool(origin.inputs)
+        return name.casefold() not in words, kind, kind == 0 and is_derived, -age
 
     def told() -> tuple[list[dict[str, Any]], int]:
         variables = {name: bound[name] for name in sorted(bound, key=place)}

@@ -83,8 +83,10 @@ class Notebook:
         self.messages = [*self.earlier, *opening(request, self.context())]
         self.turn = Turn()
         turn = await self._play()
-        if turn.ending == "return_done":
-            answer = {"role": "assistant", "content": turn.summary}
+        refused = f"Not done; it was handed back: {turn.arguments.get('rationale')}"
+        said = {"return_done": turn.summary, "return_unable": refused}.get(turn.ending)
+        if said is not None:
+            answer = {"role": "assistant", "content": said}
             self.earlier += [request_message(request), answer]
         return turn
 

@@ -76,6 +76,11 @@ NUMBERS = [
     ("how many cars have horsepower between 75 and 100?",
      CARS.Horsepower.between(75, 100).sum()),
     ("number of cars that are not from Japan", (CARS.Origin != "Japan").sum()),
+    ("how many cars in january 1975", (CARS.Year == "1975-01-01").sum()),
+    ("number of cars since Jan 1980", (CARS.Year >= "1980-01-01").sum()),
+    ("mean horsepower Q1 1976", CARS[CARS.Year == "1976-01-01"].Horsepower.mean()),
+    ("how many cars before 1 january 1976", (CARS.Year < "1976-01-01").sum()),
+    ("how many readings without horsepower in cars", CARS.Horsepower.isna().sum()),
     ("how many cars from Japan or with horsepower above 200",
      ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
 ]  # fmt: skip
@@ -228,6 +233,7 @@ async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
 @pytest.mark.parametrize("deed", ["delete", "Lösche die Datei"])
 async def test_no_file_is_loaded_for_a_deed_that_is_refused(notebook: Notebook, deed: str) -> None:
     turn = await to_the_end(notebook, f"load data/cars.json and {deed} data/stocks.csv")
+    assert "never deletes or changes files" in turn.arguments["rationale"]
     assert deed.split()[0] in turn.arguments["rationale"]
     assert turn.codes == []
 
@@ -577,6 +583,32 @@ async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_
     await notebook.run(ORDERS)
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("how many orders", "Number of different values of order no: 3."),
+        ("orders by country", "Highest number of different values of order no: UK, 3."),
+    ],
+)
+async def test_ids_that_repeat_are_counted_once(
+    notebook: Notebook, request_: str, said: str
+) -> None:
+    await notebook.run(ORDERS)
+    assert (await done(notebook, request_)).summary.startswith(said)
+
+
+@pytest.mark.parametrize("then", ["now by year", "by year", "only Japan", "as a bar chart"])
+async def test_nothing_goes_on_from_a_refused_request(tables: Notebook, then: str) -> None:
+    await done(tables, "mean horsepower by origin")
+    await tables.ask("mean customer churn by origin")
+    assert "was not answered" in (await tables.ask(then)).arguments["rationale"]
+
+
+async def test_real_model_is_named_with_the_first_refusal_alone(tables: Notebook) -> None:
+    said = [await tables.ask(f"mean customer {word}") for word in ("churn", "value")]
+    assert ["%agent model" in f"{turn.arguments}" for turn in said] == [True, False]
 
 
 async def test_many_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
