@@ -59,6 +59,7 @@ CELLS = {
     "df2 = df.groupby(…)": 'df2 = df.groupby("g")["v"].mean().reset_index()',
     'df["c"] = 1': 'df["c"] = 1',
     "helper(df)": "helper(df)",
+    'v3["b"].append(1)': 'v3["b"].append(1)',
 }
 IN_LARGE = {"large.iloc[0, 0] = 2.0": "large.iloc[0, 0] = 2.0", "helper(large)": "helper(large)"}
 TURNS_OF = {

@@ -8,9 +8,11 @@ a redo is the undo of an undo.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
+from logging import Logger
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from parsimony_kernel.analysis.calls import MUTATES_RECEIVER
 from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
@@ -30,7 +32,7 @@ from parsimony_kernel.lineage.copies import (
 )
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import Reach, suspects
-from parsimony_kernel.lineage.object_graph import Holding, holds_objects
+from parsimony_kernel.lineage.object_graph import Holding, holds_objects, part_at
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 # Stands for the value of an unbound name.
@@ -442,6 +444,8 @@ class Checkpoints:
             is_used = is_used or _is_handed_home(name, what, bound)
             if kept is Kept.NO_ROOM or (kept is Kept.NO_WAY and is_used):
                 doubted[name] = kept
+            elif _changes_shared(name, value, what):
+                doubted[name] = Kept.SHARED
         if doubted:
             self._doubt(newest, [bound[name] for name in doubted], bound)
         doubted |= dict.fromkeys(filter(is_table, what.writes | what.mutated), Kept.ELSEWHERE)
@@ -557,6 +561,16 @@ def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
     package = module_of(type(bound[name])).partition(".")[0]
     roots = (bound.get(call.root) for call in what.calls if name in call.handed)
     return any(type(r) is ModuleType and r.__name__.partition(".")[0] == package for r in roots)
+
+
+def _changes_shared(name: str, value: Any, what: Cell) -> bool:
+    """Whether code sets something in a module or a logger, which count as constant elsewhere."""
+    if not issubclass(type(value), ModuleType | Logger) or name not in what.mutated:
+        return False
+    # ``np.append`` is a function of the module, not a method that changes it.
+    calls = any(call.root == name and call.last in MUTATES_RECEIVER for call in what.calls)
+    parts = (part_at(value, path) for its, path in what.paths if its == name)
+    return any(not calls or type(part) is not ModuleType for part in parts)
 
 
 def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:

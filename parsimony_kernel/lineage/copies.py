@@ -137,6 +137,8 @@ def _same_members(now: Any, held: Any) -> bool:
 def _same_array(now: Any, held: Any) -> bool:
     if now.shape != held.shape or now.dtype != held.dtype:
         return False
+    if now.flags.writeable != held.flags.writeable:
+        return False
     if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
         mine, its = (each.reshape(-1).view("u1") for each in (now, held))
         return bool((mine == its).all())
@@ -147,13 +149,21 @@ def _objects_of(items: Any) -> Collection[Any]:
     return items.ravel().tolist() if items.dtype.kind == "O" else ()
 
 
+def _copied_array(items: Any) -> Any:
+    copied = items.copy()
+    copied.flags.writeable = items.flags.writeable
+    return copied
+
+
 def _put_array(value: Any, items: Any) -> None:
     now = plain_array(value)
     if now.size != items.size or now.dtype != items.dtype:
         raise ValueError("the array has other memory by now")
     if now.shape != items.shape:
         value.shape = items.shape
+    value.flags.writeable = True
     plain_array(value)[...] = items
+    value.flags.writeable = items.flags.writeable
 
 
 # Frames and series of pandas. With copy-on-write, a copy costs nothing until something is written.
@@ -276,7 +286,7 @@ _BARE = Native()
 _ARRAY = Native(
     plain_array,
     _put_array,
-    copy=lambda items: items.copy(),
+    copy=_copied_array,
     same=_same_array,
     parts=_objects_of,
 )
@@ -575,6 +585,7 @@ class Kept(Enum):
     NO_ROOM = "too big to copy"
     NO_WAY = "not something that can be copied"
     ELSEWHERE = "in a database"
+    SHARED = "shared by all code"
 
 
 @dataclass

@@ -5,7 +5,7 @@ code runs.
 """
 
 import gc
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, compress, islice
 from sys import getrefcount
@@ -346,7 +346,7 @@ def _are_only_bound(
     namespace: Mapping[str, Any],
     held: tuple[Any, ...],
 ) -> bool:
-    """Return whether only their names and IPython's outputs hold these objects.
+    """Return whether only their names, IPython's outputs and one another hold these objects.
 
     Decided by the reference count, without a walk.
     """
@@ -354,9 +354,14 @@ def _are_only_bound(
     outputs = namespace.get("_oh")
     if type(outputs) is not dict:
         outputs = {}
+    kinds = ((id(type(each)), each) for each in touched.values())
+    small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
+    inside = Counter(map(id, gc.get_referents(*small)))
+    del kinds, small
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
-        known = len(shown) + sum(
+        known = inside[key] + len(shown)
+        known += sum(
             id(each.get(name)) == key
             for each in bindings.values()
             for name in (*names, *shown, *_LAST_OUTPUTS)

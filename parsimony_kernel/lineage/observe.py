@@ -253,7 +253,7 @@ def observe_cell(
         before = before.now(after)
     values = looked.values.now(after)
     found = difference(before, after)
-    touched, in_place = _touched(names, before, after, looked)
+    touched, roots = _touched(names, before, after, looked)
     newly = names.called & after.keys() & {*found.changed}
     also, by_argument = Reach(after, newly).changes()
     handed = names.touched if by_argument else frozenset()
@@ -262,7 +262,8 @@ def observe_cell(
     for name in (names.writes & after.keys()) & (through | also):
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
-    in_place |= names_of(
+    touched |= {id(after[name]): after[name] for name in roots}
+    in_place = names_of(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place

@@ -65,6 +65,33 @@ async def test_uncopied_changes_are_named(
     assert desk.checkpoints.put_back(number).lost == lost
 
 
+@pytest.mark.parametrize(
+    ("setting", "code", "named"),
+    [
+        ("import logging; log = logging.getLogger('a')", "log.setLevel(10)", "log"),
+        ("import logging; log = logging.getLogger('a')", "log.info(1)", ""),
+        ("import types; own = types.ModuleType('own')", "own.size = 5", "own"),
+        ("import numpy as np", "np.append([1], 2); np.char.add(['a'], ['b'])", ""),
+        ("import sys", "sys.path.append('a'); sys.path.pop()", "sys"),
+    ],
+)
+async def test_setting_shared_by_all_code_is_named(
+    desk: Desk, setting: str, code: str, named: str
+) -> None:
+    await desk.act(setting)
+    desk.checkpoints.take()
+    told = (await desk.executor.execute(code)).stderr
+    assert told == (f"Undo can't restore {named}: it is shared by all code.\n" if named else "")
+
+
+async def test_read_only_array_is_writable_again(desk: Desk) -> None:
+    await desk.act("a = np.arange(3)")
+    number = desk.checkpoints.take()
+    await desk.act("a[0] = 5; a.flags.writeable = False")
+    assert desk.checkpoints.put_back(number).restored == ("a",)
+    assert await desk.ask("(a.flags.writeable, a.tolist())") == await desk.ask("(True, [0, 1, 2])")
+
+
 async def test_object_of_a_class_without_a_module_is_handed_on(desk: Desk) -> None:
     await desk.act("import math; odd = type('Odd', (), {'__module__': None})()")
     number = desk.checkpoints.take()
