@@ -22,12 +22,17 @@ from parsimony_kernel.core.reach import is_run_later
         "sub/GNUmakefile",
         "rules.mk",
         ".git/hooks/pre-commit",
+        ".git/config",
+        "sub/.envrc",
+        ".vscode/tasks.json",
+        ".github/workflows/ci.yml",
+        "Dockerfile",
     ],
 )
 def test_executable_file_is_recognized(name: str) -> None:
     assert is_run_later(name)
 
 
-@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x"])
+@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x", "config", "tasks.json", "x.envrc"])
 def test_data_file_is_not_executable(name: str) -> None:
     assert not is_run_later(name)
