@@ -33,6 +33,9 @@ def test_executable_file_is_recognized(name: str) -> None:
     assert is_run_later(name)
 
 
-@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x", "config", "tasks.json", "x.envrc"])
+@pytest.mark.parametrize(
+    "name",
+    ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x", "config", "tasks.json", "x.envrc"],
+)
 def test_data_file_is_not_executable(name: str) -> None:
     assert not is_run_later(name)
