@@ -88,6 +88,8 @@ def _wrap(name: str, module: ModuleType) -> None:
 
 
 def _put(module: ModuleType, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    if owner is module:  # where pickle finds it again
+        wrapper.__module__, wrapper.__qualname__ = module.__name__, name
     try:
         setattr(owner, name, wrapper)
     except TypeError:  # a class of C
