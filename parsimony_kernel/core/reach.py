@@ -79,12 +79,16 @@ _RUNNABLE = frozenset(
     | {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd"}
     | {".ps1", ".psm1"}
 )
-_MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
+# Files of other names that make, git, an editor, a shell or a server runs: what is in them.
+_RUN = re.compile(
+    r"(?:^|/)(?:(?:gnu)?makefile|[^/]*\.mk|justfile|dockerfile|\.envrc|\.gitlab-ci\.yml"
+    r"|\.pre-commit-config\.yaml|\.git/(?:config|hooks/[^/]+)|\.github/workflows/[^/]+"
+    r"|\.vscode/(?:tasks|launch|settings)\.json|\.(?:bash|zsh)(?:rc|_profile|env)|\.profile)$",
+    re.IGNORECASE,
+)
 
 
 def is_run_later(name: str) -> bool:
     """Return whether Python, a shell, make or git would execute a file of this name."""
     path = PurePath(name)
-    is_hook = path.parts[-3:-1] == (".git", "hooks")
-    is_of_make = _MAKE.fullmatch(path.name) is not None
-    return is_hook or is_of_make or path.suffix.casefold() in _RUNNABLE
+    return _RUN.search(path.as_posix()) is not None or path.suffix.casefold() in _RUNNABLE

@@ -14,37 +14,33 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from glob import escape, glob
 from pathlib import Path
-from types import FunctionType, GeneratorType, ModuleType
+from types import FunctionType, GeneratorType
 from typing import Any, NoReturn
 
-from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, SQL_CALLS, names
 from parsimony_kernel.analysis.cell_names import Call, Names
 from parsimony_kernel.analysis.cell_names import Cell as Code
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
 from parsimony_kernel.execution.code_cell import Cell, Part
-from parsimony_kernel.execution.factory import OutputFactory, addresses, is_altair
-from parsimony_kernel.execution.inspection import attempt
+from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
+from parsimony_kernel.execution.native import watch_native_code, written_by
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.side_effects import (
     EVENTS,
-    LISTS,
     Caller,
     GuardedEnvironment,
     Judge,
     Target,
-    host_of,
     ip_address_of,
     texts_of,
 )
@@ -55,15 +51,9 @@ from parsimony_kernel.lineage.file_backups import FileState
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
 _PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
-WRITERS, QUERIES = LISTS["writers"], LISTS["queries"]
-WRITING_QUERY = re.compile(
-    r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
-)
 _READING = names("network", "gets")
 _SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
-_READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
-_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
 # Side effects that a dry run still performs when they are allowed.
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 # Interruptions from outside: afterwards the outcome of the statement's side effects is unknown.
@@ -100,6 +90,7 @@ def keep(capture: Capture, keeper: Keeper) -> None:
             _is_listening = True
             listen(_hear)
             watch_workers(lambda: getattr(keeper_here(), "workers", None))
+        watch_native_code()
 
 
 @contextmanager
@@ -226,7 +217,7 @@ class StatementGuard:
             self.at = at
             with ours():
                 statement = self._begin(part)
-            self._check_native(statement)
+            self._check_databases(statement)
             yield part
             self._settle()
             if self.held is not None:  # the code has caught the stop
@@ -345,19 +336,14 @@ class StatementGuard:
         text = " ".join(lines[line - 1].split()) if line <= len(lines) else ""
         return Reach(kind, what, line, text[:_MAX_SOURCE])
 
-    def _check_native(self, statement: Code) -> None:
-        """Stop before side effects in libraries' native code, which raise no audit event."""
+    def _check_databases(self, statement: Code) -> None:
+        """Stop before a statement changes an open SQLite database: only opening it is seen."""
         namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
-                paths = list(writes(call, namespace, statement.writes))
-                # Any file that a path with unknown parts may name is copied.
-                open_ends = [each for each in paths if "…" in each and each.strip("…")]
-                for each in open_ends:
-                    paths += glob(escape(each).replace("…", "*"))  # noqa: PTH207  (of either kind)
-                found = [self._judge.writing(path, by) for path in paths]
-                found += [(ReachKind.network, host) for host in fetches(call, namespace)]
+                paths = changed_databases(call, namespace)
+                found = [self._judge.target("parsimony.write", (path,), by) for path in paths]
             for each in filter(None, found):
                 self._check("", each, by)
 
@@ -433,66 +419,21 @@ def _watch_environment(by: int) -> None:
     """
     global _judging
     _judging += by
-    if type(os.environ) in (os._Environ, GuardedEnvironment):
-        os.environ.__class__ = GuardedEnvironment if _judging else os._Environ
+    for each in (os.environ, getattr(os, "environb", None)):
+        if type(each) in (os._Environ, GuardedEnvironment):
+            setattr(each, "__class__", GuardedEnvironment if _judging else os._Environ)  # noqa: B010
 
 
 _judging = 0
 
 
-# Side effects in libraries' native code, which raise no audit events. They are recognised by
-# function name; the arguments are string literals in the statement and the values that its names
-# hold just before it runs.
-
-
-def writes(call: Call, namespace: Mapping[str, Any], bound: Collection[str] = ()) -> Iterator[str]:
-    """Yield the paths that a call writes to in native code; ``bound`` are names still to change."""
-    texts = (*_texts(call, namespace, bound), *texts_of(call.names, namespace))
-    if call.last in QUERIES:
-        for text in texts:
-            if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
-                for found in PATTERNS["sql_file"].findall(text):
-                    yield from filter(None, found)
-    elif call.last in WRITERS or _is_duckdb(call, namespace) or _leads_on(call, namespace):
-        is_read = call.last in LISTS["openers"] and call.mode in (None, "r")
-        named = (each for each in texts if each.strip(os.sep) and not each.startswith(":"))
-        yield from () if is_read else named
-    if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
-        for name in call.handed:
-            yield from _databases(namespace.get(name))
-
-
-def _texts(call: Call, namespace: Mapping[str, Any], bound: Collection[str]) -> Iterator[str]:
-    """Yield the strings in a call's arguments. One that is built of parts is a whole, with "…" for
-    unknown parts; where its beginning is unknown, its parts are yielded too."""
-    pieces = set[str | Ref | None]()
-    for value in (*call.args, *call.keywords.values()):
-        if isinstance(value, Text) and len(value.parts) > 1:
-            whole = "".join(_part(each, namespace, bound) for each in value.parts)
-            yield os.path.expanduser(Path(whole)) if value.path else whole  # noqa: PTH111  (no error)
-            if not whole.startswith("…"):
-                pieces.update(value.parts)
-    yield from (each for each in call.texts if each not in pieces)
-
-
-def _part(part: str | Ref | None, namespace: Mapping[str, Any], bound: Collection[str]) -> str:
-    """Return a part of a string as text; a name as the string that it holds, and keeps."""
-    held: Any = part
-    if isinstance(part, Ref):
-        held = None if part.name in bound else namespace.get(part.name)
-    return os.fsdecode(held) if isinstance(held, str | os.PathLike) else "…"
-
-
-def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:
-    writes = call.last == "connect" and "read_only" not in call.keywords
-    writes = writes or call.last.startswith(("to_", "write_"))
-    return writes and _library(call, namespace) in ("duckdb", "_duckdb")
-
-
-def _leads_on(call: Call, namespace: Mapping[str, Any]) -> bool:
-    """Whether the call is of a notebook function that itself calls such a writer."""
-    function = namespace.get(call.name)
-    return type(function) is FunctionType and not WRITERS.isdisjoint(function.__code__.co_names)
+def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
+    """Return the files that a call changes through an open SQLite connection or cursor."""
+    texts = (*call.texts, *texts_of(call.names, namespace))
+    others = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
+    if call.last != "to_sql" and not any(map(_CHANGING.search, texts)):
+        return others
+    return [path for name in call.handed for path in _databases(namespace.get(name))] + others
 
 
 def _databases(value: Any) -> Iterator[str]:
@@ -502,27 +443,6 @@ def _databases(value: Any) -> Iterator[str]:
     if type(value) is sqlite3.Connection:
         with suppress(sqlite3.Error):  # it is closed
             yield from (path for _, _, path in value.execute("PRAGMA database_list") if path)
-
-
-def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the hosts that a call fetches from in native code."""
-    if call.last in LISTS["clouds"]:
-        yield call.last
-    root: Any = namespace.get(call.root)
-    if call.last == "save" and is_altair(root):
-        for address in addresses(attempt(lambda: root.to_dict(validate=False), lambda _: {})):
-            yield host_of(address) or address
-    if call.last in QUERIES or _library(call, namespace) in LISTS["fetchers"]:
-        for text in (*call.texts, *texts_of(call.handed, namespace)):
-            for address in _ADDRESS.findall(text):
-                yield host_of(address) or address
-
-
-def _library(call: Call, namespace: Mapping[str, Any]) -> str:
-    """Return the library of a call, resolved by the current value of its name."""
-    root = namespace.get(call.root)
-    name = root.__name__ if type(root) is ModuleType else type(root).__module__
-    return name.partition(".")[0]
 
 
 def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:

@@ -21,10 +21,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from zipfile import ZipFile
 
 from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.reach import ReachKind, is_run_later
@@ -42,6 +44,10 @@ EVENTS: Mapping[str, list[Any]] = _TABLE["events"]
 LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
+_PICKLED = tuple(LISTS["pickled"])
+# The beginning of pickled bytes, and of a NumPy file of objects.
+_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
+_PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
 _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
@@ -52,6 +58,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
+_HEAD = 512
 
 
 @dataclass(frozen=True)
@@ -103,8 +110,9 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._workspace = os.path.realpath(self.workspace)
-        # The file opened for reading last: the assumed source of the next unpickling.
-        self._opened = ""
+        # The files opened for reading, from which objects may be loaded; and those that hold any.
+        self._opened: dict[str, None] = {}
+        self._pickled: list[str] = []
 
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
@@ -161,20 +169,25 @@ class Judge:
             case "kill":
                 return _killing(event, arguments, by)
             case "unpickle":
-                return self._unpickling(by)
-            case "environment":
-                reads = by.is_own and by.modules <= LISTS["mappings"]
-                is_key = reads and NAMES_A_KEY.search(str(arguments[0]))
-                return (ReachKind.secret, str(arguments[0])) if is_key else None
+                self._pickled += filter(_holds_pickle, self._opened)
+                self._opened.clear()
+                loaded = (self._unpickling(path, by) for path in self._pickled)
+                return next(filter(None, loaded), None)
+            case "environment" | "setting":
+                name = os.fsdecode(arguments[0])
+                reads = does == "setting" or (by.is_own and by.modules <= LISTS["mappings"])
+                is_key = reads and NAMES_A_KEY.search(name)
+                return (ReachKind.secret, name) if is_key else None
+            case "mode":
+                return self._marking(_path_at(arguments, *at), arguments[1], by)
             case "address":
                 return _connecting(event, *arguments[:2])
+            case "fetch":
+                address = str(arguments[at[0]])
+                return _host(host_of(address) or address)
             case "link":
                 return _host(host_of(str(arguments[at[0]])))
         return _host(arguments[at[0]])
-
-    def writing(self, place: Any, by: Caller) -> Target | None:
-        """Return the side effect of writing to a file; ``None`` when it needs no approval."""
-        return self._writing(_path_of(place), by)
 
     def _found(self, kind: ReachKind, path: str) -> Target:
         """Build a target with a readable path: relative to the workspace, else to ``~``."""
@@ -197,9 +210,13 @@ class Judge:
         is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
         if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
             return self._found(ReachKind.dynamic_code, path)
-        self._opened = path
+        if by.is_own and not by.modules and Path(path).is_dir():
+            return self._writing(path, by)  # as a descriptor, by which files in it are opened
+        if len(self._opened) < _MOST_TEXTS and is_there and not _is_installed(path):
+            self._opened.setdefault(path)
         is_copied = not LISTS["copiers"].isdisjoint(by.modules)
-        return self._unpickling(by) if is_there and not is_copied else None
+        is_loaded = is_there and not is_copied and path.casefold().endswith(_PICKLED)
+        return self._unpickling(path, by) if is_loaded else None
 
     def _writing(self, path: str | None, by: Caller) -> Target | None:
         if path is None or by.is_importing or self._is_free(path, by):
@@ -244,18 +261,25 @@ class Judge:
             if "mode=ro" in name or "immutable=1" in name:
                 return None
             name = name.removeprefix("file:").partition("?")[0]
-        return self.writing(name, by)
+        return self._writing(_path_of(name), by)
 
-    def _unpickling(self, by: Caller) -> Target | None:
-        path = self._opened
-        is_worker = not _UNPICKLERS.isdisjoint(by.modules - {"joblib"})
+    def _marking(self, path: str | None, mode: Any, by: Caller) -> Target | None:
+        """Return the side effect of new permissions: a file that becomes a program is run later."""
+        is_copied = not LISTS["copiers"].isdisjoint(by.modules)
         if (
-            by.is_importing
-            or is_worker
-            or not path.casefold().endswith(tuple(LISTS["pickled"]))
-            or path in WRITTEN
+            path is None
+            or not mode & 0o111
+            or not by.is_own
+            or is_copied
             or self._is_free(path, by)
         ):
+            return self._writing(path, by)
+        is_new = Path(path).is_file() and not os.access(path, os.X_OK)
+        return self._found(ReachKind.runnable, path) if is_new else self._writing(path, by)
+
+    def _unpickling(self, path: str, by: Caller) -> Target | None:
+        is_worker = not _UNPICKLERS.isdisjoint(by.modules - {"joblib"})
+        if by.is_importing or is_worker or path in WRITTEN or self._is_free(path, by):
             return None
         return self._found(ReachKind.unpickling, path)
 
@@ -283,6 +307,26 @@ class Judge:
                 if path == named or (named != _home() and path.startswith(named + os.sep)):
                     return True
         return False
+
+
+def _holds_pickle(path: str) -> bool:
+    """Whether a file, or a member of an archive, begins as pickled bytes do."""
+    if not Path(path).is_file():
+        return False
+    with suppress(Exception):  # boundary: user object - a file that is broken, or changes
+        with open(path, "rb") as stream:
+            head = stream.read(_HEAD)
+        if head[:2] in _PACKED:
+            with import_module(_PACKED[head[:2]]).open(path) as stream:
+                head = stream.read(_HEAD)
+        if not head.startswith(b"PK"):
+            return _PICKLE.match(head) is not None
+        with ZipFile(path) as archive:
+            for member in archive.namelist()[:_MOST_TEXTS]:
+                with archive.open(member) as part:
+                    if _PICKLE.match(part.read(_HEAD)):
+                        return True
+    return False
 
 
 def _starting(words: list[str], by: Caller) -> Target | None:

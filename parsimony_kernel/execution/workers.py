@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from parsimony_kernel.execution.native import watch_native_code
 from parsimony_kernel.execution.side_effects import EVENTS, Judge
 
 # Modules that prepare the data of a new process: Python's, and loky, which joblib uses.
@@ -85,6 +86,7 @@ def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
                 workers.refuse(found[1])
 
     sys.addaudithook(hear)
+    watch_native_code()
 
 
 def watch_workers(here: Callable[[], Workers | None]) -> None:

@@ -3,18 +3,22 @@
 The numbers are those of the rules of approval.
 """
 
+import dbm.dumb
 import gc
 import json
 import os
+import pickle
 import random
 import socket
 import subprocess
 import sys
 import threading
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import parsimony_kernel
@@ -89,7 +93,15 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     library.write_text(FETCH)
     (desk.workspace / "mine.csv").write_text("x\n1\n")
     (desk.workspace / ".env").write_text("KEY=1")
+    (desk.workspace / "mine.env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
+    pickled = pickle.dumps(range)
+    (desk.workspace / "theirs.bin").write_bytes(pickled)
+    with zipfile.ZipFile(desk.workspace / "theirs.zip", "w") as archive:
+        archive.writestr("part", pickled)
+    np.save(desk.workspace / "theirs.npy", np.array([range], dtype=object))
+    with dbm.dumb.open(str(desk.workspace / "theirs"), "n") as shelf:
+        shelf["x"] = pickled
     held = await desk.held(row["cell"])
     assert held is not None
     assert held.kind is ReachKind(row["kind"])
@@ -101,6 +113,9 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
 
 @pytest.mark.parametrize("what", FREE)
 async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
+    (desk.workspace / "mine.csv").write_text("x\n1\n")
+    with zipfile.ZipFile(desk.workspace / "theirs.xlsx", "w") as archive:
+        archive.writestr("part", "<x/>")
     output = await desk.run(FREE[what])
     assert desk.permit.held is None
     assert output.error is None
@@ -140,15 +155,26 @@ async def test_rule_7_jupyter_server_is_not_loopback(
     assert held.what == f"the Jupyter server on port {port}"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "pq.write_table(table, 'mine.parquet')",
-        "for name in ['yours', 'mine']:\n    pq.write_table(table, name + '.parquet')",
-        "for name in ['yours', 'mine']:\n    table and pq.write_table(table, f'{name}.parquet')",
-    ],
-)
-async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, call: str) -> None:
+NATIVE = {
+    "literal": "pq.write_table(table, 'mine.parquet')",
+    "in a loop": "for name in ['yours', 'mine']:\n    pq.write_table(table, f'{name}.parquet')",
+    "in a function": "def save(at):\n    pq.write_table(table, at)\nsave('mi' + 'ne.parquet')",
+    "alias": "w = pq.write_table\nw(table, '%s.parquet' % 'mine')",
+    "imported within": "def save():\n    from pyarrow.feather import write_feather as w\n"
+    "    from pathlib import Path\n    w(table, Path('mine.x').with_suffix('.parquet'))\nsave()",
+    "polars": "import polars as pl\nframe = pl.DataFrame({'x': [1]})\n"
+    "getattr(frame, 'write_parquet')(file='{}.parquet'.format('mine'))",
+    "duckdb": "import duckdb\ndef save(name):\n    near = table\n"
+    "    duckdb.sql(f\"COPY near TO '{name}.parquet'\")\nsave('mine')",
+    "a writer of C": "from pyarrow import OSFile\n"
+    "with OSFile('mi' + 'ne.parquet', 'wb') as f:\n    f.write(b'PAR1')",
+    "a stream of C": "from pyarrow import fs\nat = 'mi' + 'ne.parquet'\n"
+    "with fs.LocalFileSystem().open_output_stream(at) as f:\n    f.write(b'PAR1')",
+}
+
+
+@pytest.mark.parametrize("how", NATIVE)
+async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, how: str) -> None:
     mine = desk.workspace / "mine.parquet"
     mine.write_text("mine")
     kept: list[tuple[str, str]] = []
@@ -160,28 +186,11 @@ async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, call: str) -
     desk.permit.keep = keep
     output = await desk.run(
         "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
-        f"table = pa.table({{'x': [1]}})\n{call}"
-    )
-    assert (output.error, kept) == (None, [(str(mine), "mine")])
-    assert mine.read_bytes().startswith(b"PAR1")
-
-
-async def test_rule_10_file_below_a_folder_with_brackets_is_backed_up(desk: Desk) -> None:
-    (desk.workspace / "out[1]").mkdir()
-    (desk.workspace / "out[1]" / "mine.parquet").write_text("mine")
-    kept: list[str] = []
-
-    def keep(path: str) -> bool:
-        kept.append(path)
-        return True
-
-    desk.permit.keep = keep
-    output = await desk.run(
-        "import pyarrow as pa\nimport pyarrow.parquet as pq\ntable = pa.table({'x': [1]})\n"
-        "for name in ['mine']:\n    pq.write_table(table, f'out[1]/{name}.parquet')"
+        f"table = pa.table({{'x': [1]}})\n{NATIVE[how]}"
     )
     assert output.error is None
-    assert str(desk.workspace / "out[1]" / "mine.parquet") in kept
+    assert {text for path, text in kept if path == str(mine)} == {"mine"}
+    assert mine.read_bytes() != b"mine"
 
 
 async def test_rule_10_path_of_nobodys_home_raises_as_without_a_guard(desk: Desk) -> None:

@@ -1,0 +1,157 @@
+"""Audit events for libraries that open files and addresses with native code, which raises none.
+
+The functions of ``native.toml`` are wrapped for all code of the process once their module has been
+imported. A wrapper raises the events that Python's own functions would raise, with the path that
+it is handed, and calls the function.
+
+Workers install this too, so it imports only the standard library.
+"""
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import filter as matching
+from functools import wraps
+from importlib.abc import MetaPathFinder
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from parsimony_kernel.analysis.calls import PATTERNS
+
+_TABLE: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+_MODULES: dict[str, dict[str, str]] = _TABLE["modules"]
+_KEYWORDS = tuple(_TABLE["keywords"].split())
+_WRITING_QUERY = re.compile(
+    r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
+)
+_READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
+_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+_CALL = compile("_native[0](*_native[1], **_native[2])", "<native>", "eval")
+_MOST_TEXTS = 200
+# The modules that are done, by name: one that is imported anew is another one.
+_done: dict[str, ModuleType] = {}
+
+
+class _Finder(MetaPathFinder):
+    """Wraps the functions of a module as soon as it has been imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        finders = (each for each in sys.meta_path if each is not self and name in _MODULES)
+        specs = (each.find_spec(name, path, target) for each in finders)
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_wrap(module: ModuleType) -> None:
+                run(module)
+                _wrap(name, module)
+
+            setattr(spec.loader, "exec_module", run_and_wrap)  # noqa: B010
+        return spec
+
+
+_finder = _Finder()
+
+
+def watch_native_code() -> None:
+    """Wrap the functions of the modules that are imported, and of others once they are."""
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    for name in _MODULES:
+        module = sys.modules.get(name)
+        if module is not None and _done.get(name) is not module:
+            _wrap(name, module)
+
+
+def written_by(query: str) -> list[str]:
+    """Return the files that a query in SQL writes to, or attaches to write to them."""
+    if not _WRITING_QUERY.search(query) or _READ_ONLY.search(query):
+        return []
+    return [path for found in PATTERNS["sql_file"].findall(query) for path in found if path]
+
+
+def _wrap(name: str, module: ModuleType) -> None:
+    _done[name] = module
+    for kind, functions in _MODULES[name].items():
+        for each in functions.split():
+            holder, _, function = each.rpartition(".")
+            for owner in matching(dir(module), holder) if holder else [""]:
+                its = getattr(module, owner) if owner else module
+                for found in matching(dir(its), function):
+                    _put(module, its, found, _wrapper(kind, getattr(its, found)))
+
+
+def _put(module: ModuleType, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    if owner is module:  # where pickle finds it again
+        wrapper.__module__, wrapper.__qualname__ = module.__name__, name
+    try:
+        setattr(owner, name, wrapper)
+    except TypeError:  # a class of C
+        kinds = {"__instancecheck__": lambda _, each: isinstance(each, owner)}
+        kind: Any = type("Kind", (type(owner),), kinds)
+        its = {name: wrapper, "__module__": owner.__module__, "__doc__": owner.__doc__}
+        setattr(module, owner.__name__, kind(owner.__name__, (owner,), its))
+
+
+def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def native(*args: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        _tell(kind, args, named)
+        if kind != "queries":
+            return function(*args, **named)
+        # DuckDB looks for the tables of a query among the variables of the frame that calls it.
+        by = sys._getframe(1)
+        held = {**by.f_locals, "_native": (function, args, named)}
+        return eval(_CALL, by.f_globals, held)
+
+    return native
+
+
+def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise the events of a call."""
+    texts = [*_texts((*args, *named.values()))]
+    addresses = [address for text in texts for address in _ADDRESS.findall(text)]
+    paths: list[str] = []
+    match kind:
+        case "queries":
+            paths = [path for text in texts for path in written_by(text)]
+        case "writes" | "opens" if not addresses:
+            path, *others = *_texts((*args, *map(named.get, _KEYWORDS))), ":"
+            mode = named.get("mode", others[0] if others else "r")
+            is_read = mode in ("r", ":") if kind == "opens" else _is_read_only(args, named)
+            paths = [] if is_read else [path]
+        case "clouds":
+            addresses = [args[0].__name__]
+        case "settings":
+            for each in texts:
+                sys.audit("parsimony.setting", each)
+        case "draws" if named.get("allowed_base_urls") != []:
+            from parsimony_kernel.execution.factory import addresses as of_chart  # deferred: slow
+
+            addresses = [*of_chart([*args, *named.values()])]
+    for each in addresses:
+        sys.audit("parsimony.fetch", each)
+    for each in paths:
+        if each.strip(os.sep) and not each.startswith(":"):
+            place = Path(each.removeprefix("file://"))
+            sys.audit("parsimony.write", os.path.expanduser(place))  # noqa: PTH111  (no error)
+
+
+def _is_read_only(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    return named.get("read_only", args[1:2] == (True,)) is True
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield the strings and paths among ``values``, and in its collections."""
+    for value in values:
+        several = islice(value, _MOST_TEXTS) if type(value) in (list, tuple, set) else (value,)
+        for each in several:
+            if isinstance(each, str | os.PathLike):
+                yield os.fsdecode(each)
