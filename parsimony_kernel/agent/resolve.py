@@ -134,7 +134,8 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
         sentence = f"There is no model {name!r} without its provider."
         return gap(
             sentence,
-            f"Write provider/model, such as openai/gpt-5, or 'offline' for the built-in rules. {suggestion(environ)}",
+            "Write provider/model, such as openai/gpt-5, or 'offline' for the built-in rules. "
+            f"{suggestion(environ)}",
         )
     if not is_known(provider):
         return gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
