@@ -311,13 +311,22 @@ class _Planner:
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
         query = self.previous
-        for request in () if query or self.loaded else self.turn.earlier[-9:]:
+        # What was asked about then has been answered.
+        answered = {**(self.turn.context.get("answers") or {}), **self.turn.replies}
+        turn, told = replace(self.turn, replies=answered), self.turn.earlier
+        for request in () if query or self.loaded else told[-9:]:
             is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
             for part in () if is_aside else _clauses(tokenize(request)):
                 # What goes on from something forgotten is not known.
-                last = ({about: query} if query else {}).__getitem__
-                with suppress(Unclear, KeyError):
-                    query = Reader(_apart(part)[0], about, self.turn, self._looked, last).read()
+                known = {about: query} if query or not told[9:] else {}
+                try:
+                    query = Reader(
+                        _apart(part)[0], about, turn, self._looked, known.__getitem__
+                    ).read()
+                except Unclear as unclear:
+                    query = None if unclear.choices else query
+                except KeyError:
+                    continue
         return query
 
     def _compute(self, query: Query) -> None:
@@ -326,6 +335,8 @@ class _Planner:
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
+        gaps = [g.base.label for g in query.groups if g.base.missing]
+        self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))

@@ -162,6 +162,10 @@ class Reader:
         is_of = before[:1] == "C" and behind in ("of", "in", "from")
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
+            # Where a column is called so too, in the singular, its values are counted.
+            is_counted = behind in ("many", "of") or (after in ("per", "by") and behind[:1] != "N")
+            if exact and is_counted and not (is_of or self._is_unique(exact[0])):
+                return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         numbered = self._numbered(words)
         if not is_key and not is_quoted and (numbered or self._is_rows(words, exact)):
@@ -171,9 +175,9 @@ class Reader:
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
-        is_counted = low == "count" and after in ("the", "of", "rows", "all")
+        is_count = low == "count" and after in ("the", "of", "rows", "all")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
-        if exact and not (is_counted or is_total):
+        if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
             self._is_clear(other, text, f"the column {exact[0].name}")
             return self.mark("C", exact, text)
@@ -395,6 +399,7 @@ class Reader:
         either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
         self.query.any_of |= len(meant) > 1 and either and "not" not in said
         for column, values in meant.items():
+            no_if(len({*values}) < len(values), "parts")
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
             self.compared += [column] if len(values) > 1 and not (either or "not" in said) else []
         return True
@@ -413,13 +418,16 @@ class Reader:
         """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
         rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
+        # "How many" alone counts the rows that were told of last.
+        is_count = rest == Query(query.table, agg="count") and not query.filters
+        rest = replace(rest, agg="") if is_count and not query.groups else rest
         if self.bare or self._names_rows() or rest != Query(query.table):
             return False
         before = None
         if query.filters and not self.turn.unanswered:
             before = self.before(self.table)
         is_kept = query.filters and (self.turn.unanswered or (before and before.do == "aggregate"))
-        return bool(query.groups or query.chart or is_kept)
+        return bool(query.agg or query.groups or query.chart or is_kept)
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
@@ -428,6 +436,9 @@ class Reader:
         """Take from the request before what this one does not say anew."""
         query = self.query
         no_if(before.any_of and query.filters, "parts")
+        query.any_of |= before.any_of
+        if query.agg == "count":
+            before = Query(before.table, before.do, before.filters, groups=before.groups)
         query.columns = query.columns or [c for c in self.bare if c.is_measure]
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
         self.bare = []
@@ -451,7 +462,7 @@ class Reader:
         if is_group or query.chart or len(bare) == 1:
             # Beside a value its column says nothing; what rows are called means all of them.
             used |= {*self.table.columns[:1]} if query.filters else set()
-            bare = [c for c in bare if c.is_measure or c not in used]
+            bare = [c for c in bare if c.is_measure or c.flags or c not in used]
         for column in bare:
             if column.flags:
                 self._filter(Filter(column, "true"))

@@ -60,6 +60,8 @@ class Notebook:
         self.earlier: list[dict[str, Any]] = []
         self.messages: list[dict[str, Any]] = []
         self.turn = Turn()
+        self.request = ""
+        self.answers: dict[str, str] = {}
 
     async def run(self, code: str) -> None:
         """A cell of the person's own."""
@@ -75,19 +77,26 @@ class Notebook:
         )
         variables, more = summarise(self.executor.variables())
         return notebook_context(
-            working_folder="", files=files, variables=variables, more_variables=more
+            working_folder="",
+            files=files,
+            variables=variables,
+            more_variables=more,
+            answers=self.answers,
         )
 
     async def ask(self, request: str) -> Turn:
         """Play a request up to its end or its question."""
         self.messages = [*self.earlier, *opening(request, self.context())]
-        self.turn = Turn()
-        turn = await self._play()
+        self.turn, self.request = Turn(), request
+        return self._remembered(await self._play())
+
+    def _remembered(self, turn: Turn) -> Turn:
+        """What later turns are told of this one, as the session does."""
         refused = f"Not done; it was handed back: {turn.arguments.get('rationale')}"
         said = {"return_done": turn.summary, "return_unable": refused}.get(turn.ending)
         if said is not None:
             answer = {"role": "assistant", "content": said}
-            self.earlier += [request_message(request), answer]
+            self.earlier += [request_message(self.request), answer]
         return turn
 
     async def reply(self, text: str, *, gone: list[str] | None = None) -> Turn:
@@ -98,8 +107,9 @@ class Notebook:
             changes = notebook_changes(gone=gone, changed=[])
             assert changes is not None
             self.messages.append({"role": "user", "content": changes})
+        self.answers[str(self.turn.arguments.get("question"))] = text
         self.messages.append({"role": "user", "content": text})
-        return await self._play()
+        return self._remembered(await self._play())
 
     async def _play(self) -> Turn:
         for _ in range(MAX_STEPS):

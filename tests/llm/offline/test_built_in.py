@@ -555,6 +555,7 @@ async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Not
     then = "plot the weekly mean temperature"
     for request, end in ((f"load data/seattle-weather.csv and {then}", "return_done"),
                          (f"use seattle_weather and {then}", "return_unable")):  # fmt: skip
+        notebook.answers.clear(), notebook.earlier.clear()
         await notebook.ask(request)
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
@@ -641,3 +642,53 @@ async def test_results_whose_turns_are_forgotten_stand_for_no_table(
     monkeypatch.setattr(tables, "context", lambda: cut)
     turn = await tables.ask("mean horsepower")
     assert turn.ending == "return_unable"
+
+
+HIVES = """
+import pandas as pd
+hives = pd.DataFrame({
+    "hive": [f"H{n}" for n in (1, 2, 3, 4, 5)] * 2,
+    "strain": ["Carnica", "Buckfast"] * 5,
+    "honey_kg": [10.0 * n for n in range(1, 11)],
+    "reason": ["swarm", None, None, "swarm", "mites"] * 2,
+    "fed": ["yes", "no"] * 5,
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        # A table called as one of its columns: its values are counted where they repeat.
+        (["how many hives are there"], "Number of different values of hive: 5."),
+        (["how many hives are Carnica"], "(strain is Carnica): 5."),
+        (["top 3 hives by honey_kg"], "Rows: 3 of 10."),
+        # "How many" alone counts what was told of last.
+        (["honey_kg above 25", "how many"], "(honey > 25): 8."),
+        (["rows of Carnica or honey_kg above 45", "how many"], ": 8."),
+        # What a question was answered with holds where a later request goes on.
+        (["mean honey_kg by fed", "honey_kg by strain", "only Carnica"], "Highest total honey"),
+        # Groups without a name are left out, and the answer says so.
+        (["share of rows by reason"], "Rows without reason are left out."),
+    ],
+)
+async def test_what_was_silently_another_thing(
+    notebook: Notebook, requests: list[str], said: str
+) -> None:
+    await notebook.run(HIVES)
+    for request in requests:
+        turn = await notebook.ask(request)
+        if turn.ending == "ask_user":
+            turn = await notebook.reply("total honey_kg")
+    assert turn.ending == "return_done", turn.arguments
+    assert said in turn.summary
+
+
+@pytest.mark.parametrize("request_", ["fed and not fed", "number of not Carnica and Carnica"])
+async def test_a_thing_and_its_contrary_are_asked_in_parts(
+    notebook: Notebook, request_: str
+) -> None:
+    await notebook.run(HIVES)
+    turn = await notebook.ask(request_)
+    assert turn.ending == "return_unable"
+    assert "ask in parts" in turn.arguments["rationale"]
