@@ -4,6 +4,8 @@ import argparse
 import atexit
 import os
 import shlex
+import shutil
+import sys
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -155,5 +157,13 @@ def _tell(content: Any, source: Path, executed: Path) -> None:
         f"Ran: {source.name}, {len(cells)} cells, {len(of_agent)} of them the agent's\n"
         f"Published: {', '.join(published) or 'nothing'}\n"
         f"Executed notebook: {executed}\n"
-        f"Open it: jupyter lab {shlex.quote(str(executed))}, or in VS Code"
+        f"Open it: {_jupyter()} lab {shlex.quote(str(executed))}, or in VS Code"
     )
+
+
+def _jupyter() -> str:
+    """Return what runs this environment's ``jupyter`` from a shell."""
+    own = Path(sys.executable).with_name("jupyter")
+    found = shutil.which("jupyter")
+    is_other = own.exists() and (found is None or not own.samefile(found))
+    return shlex.quote(os.path.relpath(own)) if is_other else "jupyter"
