@@ -62,11 +62,13 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        is_short = self._is_short()
-        no_if(self.turn.unanswered and (query.goes_on or is_short), "undone")
-        before = self.before(self.table) if query.goes_on or is_short else None
+        goes_on = query.goes_on or self._is_short()
+        no_if(self.turn.unanswered and goes_on, "undone")
+        before = self.before(self.table) if goes_on else None
         no_if(before is None and query.goes_on, "before")
-        if before is not None:
+        # Filters alone go on from numbers, and stand for the rows that they keep beside all else.
+        is_more = goes_on and (query.goes_on or query.groups or query.chart)
+        if before and (is_more or before.do == "aggregate"):
             self._go_on(before)
         self._complete()
         if self.asked:
@@ -130,8 +132,7 @@ class Reader:
                 "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
                 for c in value
             }
-            is_numbered = self._numbered(fold(words)) in value and value[0].name != words
-            letter = f"C{'i' if is_numbered else kinds.pop() if len(kinds) == 1 else 'k'}"
+            letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
         self.raw[mark] = words or str(value)
@@ -163,11 +164,8 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             return self.mark("T", self.table.name, text)
-        numbered = self._numbered(words)
-        if not is_key and not is_quoted and (numbered or self._is_rows(words, exact)):
-            if not numbered or found or self._is_unique(numbered):
-                return self.mark("T", self.table.name, text)
-            return self.mark("C", [numbered], text)
+        if not (is_key or is_quoted) and (rows := self._rows(words, exact, found)):
+            return self.mark(*rows, text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
@@ -202,20 +200,20 @@ class Reader:
         """Refuse a value of ``owners`` that may be something else."""
         no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
-    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
-        """Whether ``words`` are what the table is called."""
+    def _rows(
+        self, words: tuple[str, ...], exact: Sequence[Column], parts: Sequence[str]
+    ) -> tuple[str, Any] | None:
+        """Find what ``words`` count: the rows that are called so, or ids that may repeat."""
         mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
-        return not exact and mine in (named, named[-1:])
-
-    def _numbered(self, words: tuple[str, ...]) -> Column | None:
-        """Find the first column, where ``words`` are what its ids number."""
-        ids = [c for c in self.table.columns[:1] if c.is_code]
-        own = (tuple(singular(w) for w in fold(c.name) if w not in CODES) for c in ids)
-        return ids[0] if tuple(map(singular, words)) in own else None
-
-    def _is_unique(self, column: Column) -> bool:
-        look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
-        return self.look(look, f"Look whether each {column.label} has one row") is True
+        for column in self.table.columns[:1]:
+            own = tuple(singular(w) for w in fold(column.name) if w not in CODES)
+            if column.is_code and mine == own:
+                look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
+                why = f"Look whether each {column.label} has one row"
+                is_one = parts or self.look(look, why) is True
+                return ("T", self.table.name) if is_one else ("Ci", [column])
+        is_called = not exact and mine in (named, named[-1:])
+        return ("T", self.table.name) if is_called else None
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -413,13 +411,8 @@ class Reader:
         """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
         rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
-        if self.bare or self._names_rows() or rest != Query(query.table):
-            return False
-        before = None
-        if query.filters and not self.turn.unanswered:
-            before = self.before(self.table)
-        is_kept = query.filters and (self.turn.unanswered or (before and before.do == "aggregate"))
-        return bool(query.groups or query.chart or is_kept)
+        is_alone = rest == Query(query.table) and not (self.bare or self._names_rows())
+        return is_alone and bool(query.groups or query.chart or query.filters)
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
