@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from rapidfuzz import fuzz
-
 from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
@@ -232,14 +230,8 @@ class _Planner:
         return dict(readings[chosen]) if readings else {}
 
     def _path(self, path: str) -> str:
-        """Find where a file lies, as far as the listing tells; a near miss is a question."""
-        low = path.casefold()
-        found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
-        names = {f: f.casefold().rpartition("/")[2] for f in self.files}
-        base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
-        near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
-        if near and base not in names.values() and not is_outside:
-            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
+        """Find where a file lies, as far as the listing tells."""
+        found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{path.casefold()}")]
         return found[0] if len(found) == 1 else path
 
     # -- code --------------------------------------------------------------------------------
@@ -312,8 +304,7 @@ class _Planner:
         """The request before, where another may go on from it."""
         query = self.previous
         for request in () if query or self.loaded else self.turn.earlier[-9:]:
-            is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
-            for part in () if is_aside else _clauses(tokenize(request)):
+            for part in _clauses(tokenize(request)):
                 # What goes on from something forgotten is not known.
                 last = ({about: query} if query else {}).__getitem__
                 with suppress(Unclear, KeyError):

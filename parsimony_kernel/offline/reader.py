@@ -164,8 +164,8 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             return self.mark("T", self.table.name, text)
-        if not (is_key or is_quoted) and (rows := self._rows(words, exact, found)):
-            return self.mark(*rows, text)
+        if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
+            return rows
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
@@ -200,20 +200,19 @@ class Reader:
         """Refuse a value of ``owners`` that may be something else."""
         no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
-    def _rows(
-        self, words: tuple[str, ...], exact: Sequence[Column], parts: Sequence[str]
-    ) -> tuple[str, Any] | None:
-        """Find what ``words`` count: the rows that are called so, or ids that may repeat."""
-        mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
+    def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
+        """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
+        mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         for column in self.table.columns[:1]:
             own = tuple(singular(w) for w in fold(column.name) if w not in CODES)
             if column.is_code and mine == own:
                 look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
                 why = f"Look whether each {column.label} has one row"
-                is_one = parts or self.look(look, why) is True
-                return ("T", self.table.name) if is_one else ("Ci", [column])
+                if not parts and self.look(look, why) is not True:
+                    return self.mark("Ci", [column], text)
+                return self.mark("T", self.table.name, text)
         is_called = not exact and mine in (named, named[-1:])
-        return ("T", self.table.name) if is_called else None
+        return self.mark("T", self.table.name, text) if is_called else ""
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -468,7 +467,7 @@ class Reader:
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
-            if query.chart:  # time runs from left to right
+            if query.chart or query.window or "over time" in self.text:  # which comes first
                 query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
@@ -490,8 +489,6 @@ class Reader:
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
         query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
-        if query.window:
-            query.groups.sort(key=lambda group: not group.is_time)
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
@@ -531,10 +528,8 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        measures = [c for c in self.table.measures if c not in query.groups]
-        if query.agg not in ("", "count") and not query.columns:
-            no_if(not measures, "nothing", self.table.name)
-            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
+        is_nothing = query.agg not in ("", "count") and not query.columns
+        no_if(is_nothing, "nothing", self.table.name)
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
@@ -552,7 +547,6 @@ class Reader:
             query.agg = "sum"
         elif not query.agg and self._is_line():
             query.do, query.chart = "line", "line"
-            query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
             query.agg = self._function()
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
