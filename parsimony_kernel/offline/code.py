@@ -182,9 +182,8 @@ class Query:
 
     Args:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
-        q: the percentile, where that is the function.
+        size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
-        rows: the length of a rolling window.
     """
 
     table: str = ""
@@ -193,7 +192,7 @@ class Query:
     any_of: bool = False
     groups: list[Column] = field(default_factory=list)
     agg: str = ""
-    q: float = 0
+    size: float = 0
     columns: list[Column] = field(default_factory=list)
     sort: Column | None = None
     ascending: bool = False
@@ -202,7 +201,6 @@ class Query:
     chart: str = ""
     share: bool = False
     window: str = ""
-    rows: int = 0
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)

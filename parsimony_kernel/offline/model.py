@@ -27,8 +27,6 @@ REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
-# What is suggested where there is neither a table nor a file.
-_NO_FILE = ["load FILE.csv", "mean COLUMN by COLUMN in FILE.csv"]
 _CHART = re.compile("(?i)chart|plot|graph")
 _ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
@@ -122,7 +120,7 @@ class _Planner:
             value = words.quoted(each.measures[0].name)
             kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
             return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
-        return [f"load {each}" for each in self.files[:2]] or _NO_FILE
+        return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
 

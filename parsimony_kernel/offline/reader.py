@@ -290,7 +290,7 @@ class Reader:
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
         slots = {"ascending": "low" in said, **said.get("set", {})}
-        given = [slot for slot in ("chart", "limit", "q", "rows") if slot in said]
+        given = [slot for slot in ("chart", "limit", "size") if slot in said]
         slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
