@@ -4,6 +4,7 @@ Compares words, not only letters; columns that cannot be told apart are all retu
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from rapidfuzz import fuzz, process
@@ -60,19 +61,20 @@ def near_columns(name: str, columns: Iterable[str]) -> list[str]:
 
 def is_said(name: str, text: str) -> bool:
     """Return whether every word of ``name`` occurs in ``text`` in some form."""
-    asked, spoken = _words(name), set(_words(text, MAX_SAID))
+    asked, spoken = words_of(name), set(words_of(text, MAX_SAID))
     return bool(asked) and all(
         word in spoken or any(alike(word, each) for each in spoken) for word in asked
     )
 
 
-def _words(name: str, limit: int = 200) -> list[str]:
-    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:limit])
-    return re.findall(r"[^\W_]+", spread.casefold())
+def words_of(name: str, limit: int = 200) -> tuple[str, ...]:
+    """Split a name: ``temp_max`` and ``TempMax`` are both ``("temp", "max")``."""
+    spread = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", unicodedata.normalize("NFKC", name[:limit]))
+    return tuple(re.findall(r"[^\W_]+", spread.casefold()))
 
 
 def _nearness(name: str, column: str) -> float:
-    asked, own = _words(name), _words(column)
+    asked, own = words_of(name), words_of(column)
     if not asked or not own:
         return 0.0
     if "".join(asked) == "".join(own):

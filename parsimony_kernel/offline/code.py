@@ -7,7 +7,7 @@ the expressions; the cells that they stand in are the templates of ``code.j2``.
 import re
 from calendar import month_name
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -30,8 +30,8 @@ class Column:
     Args:
         kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
             calendar that comes again.
-        dates: the arguments that read its text as dates, ``None`` where it is no such text.
-        made_of: the columns that it is computed from, by the template ``how``.
+        made_of: the columns that it is computed from, by the template ``how``: the parts of a
+            difference, the date of a part, the text of a date.
         part: the part of a date that it is, by its row in the table of patterns.
     """
 
@@ -39,7 +39,6 @@ class Column:
     kind: str
     dtype: str = ""
     samples: tuple[str, ...] = ()
-    dates: str | None = None
     missing: int = 0
     made_of: tuple["Column", ...] = ()
     how: str = ""
@@ -49,10 +48,7 @@ class Column:
         """Write the expression of its values in ``frame``."""
         if self.made_of:
             return self.how.format(*(each.of(frame) for each in self.made_of))
-        text = f"{frame}[{words.literal(self.name)}]"
-        if self.dates is None:
-            return text
-        return f"pd.to_datetime({', '.join(filter(None, (text, self.dates)))})"
+        return f"{frame}[{words.literal(self.name)}]"
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -62,11 +58,6 @@ class Column:
         seen = {each.casefold(): each for each in self.samples if self.kind == "text"}
         pairs = (pair.split("=") for pair in words.table()["spellings"]["flags"].split())
         return next((tuple(seen[each] for each in p) for p in pairs if {*seen} == {*p}), ())
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether code has to make it before it can use it by its name."""
-        return bool(self.made_of) or self.dates is not None
 
     @property
     def base(self) -> "Column":
@@ -171,9 +162,9 @@ def _column(summary: Mapping[str, Any]) -> Column:
     is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in seen)
     kind = "year" if kind == "number" and "year" in words.fold(name) and is_year else kind
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
-    dates = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), None)
-    missing = int(summary.get("missing") or 0)
-    return Column(name, kind if dates is None else "date", dtype, seen, dates, missing)
+    how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
+    column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
+    return replace(column, kind="date", made_of=(column,), how=how) if how else column
 
 
 @dataclass(frozen=True)
@@ -191,9 +182,8 @@ class Query:
 
     Args:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
-        q: the percentile, where that is the function.
+        size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
-        rows: the length of a rolling window.
     """
 
     table: str = ""
@@ -202,7 +192,7 @@ class Query:
     any_of: bool = False
     groups: list[Column] = field(default_factory=list)
     agg: str = ""
-    q: float = 0
+    size: float = 0
     columns: list[Column] = field(default_factory=list)
     sort: Column | None = None
     ascending: bool = False
@@ -211,7 +201,6 @@ class Query:
     chart: str = ""
     share: bool = False
     window: str = ""
-    rows: int = 0
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)

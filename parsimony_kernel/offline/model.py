@@ -29,8 +29,6 @@ REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
-# What is suggested where there is neither a table nor a file.
-_NO_FILE = ["load FILE.csv", "mean COLUMN by COLUMN in FILE.csv"]
 _CHART = re.compile("(?i)chart|plot|graph")
 _ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
@@ -124,7 +122,7 @@ class _Planner:
             value = words.quoted(each.measures[0].name)
             kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
             return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
-        return [f"load {each}" for each in self.files[:2]] or _NO_FILE
+        return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
 
@@ -315,8 +313,7 @@ class _Planner:
         answered = {**(self.turn.context.get("answers") or {}), **self.turn.replies}
         turn, told = replace(self.turn, replies=answered), self.turn.earlier
         for request in () if query or self.loaded else told[-9:]:
-            is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
-            for part in () if is_aside else _clauses(tokenize(request)):
+            for part in _clauses(tokenize(request)):
                 # What goes on from something forgotten is not known.
                 known = {about: query} if query or not told[9:] else {}
                 try:

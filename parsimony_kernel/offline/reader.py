@@ -62,11 +62,13 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        is_short = self._is_short()
-        no_if(self.turn.unanswered and (query.goes_on or is_short), "undone")
-        before = self.before(self.table) if query.goes_on or is_short else None
+        goes_on = query.goes_on or self._is_short()
+        no_if(self.turn.unanswered and goes_on, "undone")
+        before = self.before(self.table) if goes_on else None
         no_if(before is None and query.goes_on, "before")
-        if before is not None:
+        # Filters alone go on from numbers, and stand for the rows that they keep beside all else.
+        is_more = goes_on and (query.goes_on or query.groups or query.chart or query.agg)
+        if before and (is_more or before.do == "aggregate"):
             self._go_on(before)
         self._complete()
         if self.asked:
@@ -130,8 +132,7 @@ class Reader:
                 "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
                 for c in value
             }
-            is_numbered = self._numbered(fold(words)) in value and value[0].name != words
-            letter = f"C{'i' if is_numbered else kinds.pop() if len(kinds) == 1 else 'k'}"
+            letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
         self.raw[mark] = words or str(value)
@@ -165,13 +166,10 @@ class Reader:
             # Where a column is called so too, in the singular, its values are counted.
             is_counted = behind in ("many", "of") or (after in ("per", "by") and behind[:1] != "N")
             if exact and is_counted and not (is_of or self._is_unique(exact[0])):
-                return self.mark("C", exact, text)
+                return self.mark("Ci", exact, text)
             return self.mark("T", self.table.name, text)
-        numbered = self._numbered(words)
-        if not is_key and not is_quoted and (numbered or self._is_rows(words, exact)):
-            if not numbered or found or self._is_unique(numbered):
-                return self.mark("T", self.table.name, text)
-            return self.mark("C", [numbered], text)
+        if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
+            return rows
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         # The total of a column, where a column is called total as well.
@@ -206,16 +204,17 @@ class Reader:
         """Refuse a value of ``owners`` that may be something else."""
         no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
-    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
-        """Whether ``words`` are what the table is called."""
-        mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
-        return not exact and mine in (named, named[-1:])
-
-    def _numbered(self, words: tuple[str, ...]) -> Column | None:
-        """Find the first column, where ``words`` are what its ids number."""
-        ids = [c for c in self.table.columns[:1] if c.is_code]
-        own = (tuple(singular(w) for w in fold(c.name) if w not in CODES) for c in ids)
-        return ids[0] if tuple(map(singular, words)) in own else None
+    def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
+        """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
+        mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
+        for column in self.table.columns[:1]:
+            own = tuple(singular(w) for w in fold(column.name) if w not in CODES)
+            if column.is_code and mine == own:
+                if not (parts or self._is_unique(column)):
+                    return self.mark("Ci", [column], text)
+                return self.mark("T", self.table.name, text)
+        is_called = not exact and mine in (named, named[-1:])
+        return self.mark("T", self.table.name, text) if is_called else ""
 
     def _is_unique(self, column: Column) -> bool:
         look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
@@ -297,7 +296,7 @@ class Reader:
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
         slots = {"ascending": "low" in said, **said.get("set", {})}
-        given = [slot for slot in ("chart", "limit", "q", "rows") if slot in said]
+        given = [slot for slot in ("chart", "limit", "size") if slot in said]
         slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
@@ -418,16 +417,12 @@ class Reader:
         """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
         rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
+        is_alone = not (self.bare or self._names_rows())
         # "How many" alone counts the rows that were told of last.
-        is_count = rest == Query(query.table, agg="count") and not query.filters
-        rest = replace(rest, agg="") if is_count and not query.groups else rest
-        if self.bare or self._names_rows() or rest != Query(query.table):
-            return False
-        before = None
-        if query.filters and not self.turn.unanswered:
-            before = self.before(self.table)
-        is_kept = query.filters and (self.turn.unanswered or (before and before.do == "aggregate"))
-        return bool(query.agg or query.groups or query.chart or is_kept)
+        if is_alone and query == Query(query.table, agg="count", notes=query.notes):
+            return True
+        some = query.groups or query.chart or query.filters
+        return is_alone and rest == Query(query.table) and bool(some)
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
@@ -486,7 +481,7 @@ class Reader:
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
-            if query.chart:  # time runs from left to right
+            if query.chart or query.window or "over time" in self.text:  # which comes first
                 query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
@@ -508,8 +503,6 @@ class Reader:
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
         query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
-        if query.window:
-            query.groups.sort(key=lambda group: not group.is_time)
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
@@ -570,7 +563,6 @@ class Reader:
             query.agg = "sum"
         elif not query.agg and self._is_line():
             query.do, query.chart = "line", "line"
-            query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
             query.agg = self._function()
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):

@@ -9,7 +9,6 @@ import keyword
 import re
 import sys
 import tomllib
-import unicodedata
 from calendar import month_name
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from importlib.resources import files
 from itertools import chain, count
 from typing import Any
 
+from parsimony_kernel.core.fuzzy import words_of
 from parsimony_kernel.identity import slug_from_title
 
 Row = Mapping[str, Any]
@@ -149,12 +149,7 @@ def is_data_file(name: str) -> bool:
     return re.search(rf"\.(?:{_FILES})$", name, re.IGNORECASE) is not None
 
 
-@lru_cache(maxsize=4096)
-def fold(name: str) -> tuple[str, ...]:
-    """The words of a name: ``temp_max`` and ``TempMax`` are both ``("temp", "max")``."""
-    text = unicodedata.normalize("NFKC", name[:300])
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    return tuple(re.sub(r"[\W_]+", " ", text.casefold()).split())
+fold = lru_cache(maxsize=4096)(words_of)
 
 
 def singular(word: str) -> str:

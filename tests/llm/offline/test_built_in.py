@@ -373,8 +373,6 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("plot the mean temperature by month", "temp_max"),
         ("horsepower by origin", "mean Horsepower"),
         ("which origin has the highest weight", "highest Weight_in_lbs"),
-        ("average by origin", "Horsepower"),
-        ("7 day rolling mean", "temp_max"),
     ],
 )
 async def test_two_readings_are_a_question(tables: Notebook, request_: str, choice: str) -> None:
@@ -416,6 +414,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("make me a sandwich", "me"),
         ("growth of weight by origin", "ask in parts"),
         ("mean horsepower of them", "them"),
+        ("please delete the rows of cars", "never deletes"),
         ("top 3 cars by horsepower by origin and year", "ask in parts"),
         ("fix the error in this cell", "reads and writes Python"),
     ],
