@@ -32,6 +32,7 @@ _WRITING_QUERY = re.compile(
 )
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+_INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", "<native>", "eval")
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
@@ -62,10 +63,9 @@ def watch_native_code() -> None:
     """Wrap the functions of the modules that are imported, and of others once they are."""
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    for name in _MODULES:
-        module = sys.modules.get(name)
-        if module is not None and _done.get(name) is not module:
-            _wrap(name, module)
+    for name in _MODULES.keys() & sys.modules.keys():
+        if _done.get(name) is not sys.modules[name]:
+            _wrap(name, sys.modules[name])
 
 
 def written_by(query: str) -> list[str]:
@@ -115,8 +115,11 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **named)
         # DuckDB looks for the tables of a query among the variables of the frame that calls it.
         by = sys._getframe(1)
-        held = {**by.f_locals, "_native": (function, args, named)}
-        return eval(_CALL, by.f_globals, held)
+        its = {*by.f_code.co_varnames, *by.f_code.co_cellvars, *by.f_code.co_freevars}
+        said = " ".join(texts_in((*args, *named.values())))
+        # A function whose variables were read holds them until it ends.
+        held = {} if its and its.isdisjoint(re.findall(r"\w+", said)) else by.f_locals
+        return eval(_CALL, by.f_globals, {**held, "_native": (function, args, named)})
 
     return native
 
@@ -124,8 +127,9 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Raise the events of a call."""
     given = [*args, *named.values()]
-    # A query's parameters are values.
-    texts = [*texts_in(each for each in given if kind != "queries" or isinstance(each, str))]
+    texts = [*texts_in(given)]
+    if kind == "queries" and texts and _INSERTING.fullmatch(texts[0]):
+        return  # its parameters are values
     addresses = [address for text in texts for address in _ADDRESS.findall(text)]
     paths: list[str] = []
     match kind:

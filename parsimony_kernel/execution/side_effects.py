@@ -270,14 +270,11 @@ class Judge:
     def _loading(self, by: Caller) -> Target | None:
         """Return the unpickling of all files opened so far that hold objects."""
         opened = tuple(self._opened)  # other threads open files meanwhile
-        found = [
-            target[1]
-            for path in opened
-            if (target := self._unpickling(path, by)) and _holds_pickle(path)
-        ]
+        found = [each for each in opened if self._unpickling(each, by) and _holds_pickle(each)]
+        said = ", ".join(self._found(ReachKind.unpickling, each)[1] for each in found)
         for path in opened:
             self._opened.pop(path, None)
-        return (ReachKind.unpickling, ", ".join(found)) if found else None
+        return (ReachKind.unpickling, said) if found else None
 
     def _unpickling(self, path: str, by: Caller) -> Target | None:
         if _unpickles_freely(by) or path in WRITTEN or self._is_free(path, by):
