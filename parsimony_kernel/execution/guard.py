@@ -430,10 +430,10 @@ _judging = 0
 def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
     """Return the files that a call changes through an open SQLite connection or cursor."""
     texts = (*call.texts, *texts_of(call.names, namespace))
-    others = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
-    if call.last != "to_sql" and not any(map(_CHANGING.search, texts)):
-        return others
-    return [path for name in call.handed for path in _databases(namespace.get(name))] + others
+    paths = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
+    if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
+        paths += (path for name in call.handed for path in _databases(namespace.get(name)))
+    return paths
 
 
 def _databases(value: Any) -> Iterator[str]:

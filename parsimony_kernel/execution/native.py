@@ -11,16 +11,16 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from fnmatch import filter as matching
 from functools import wraps
 from importlib.abc import MetaPathFinder
-from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.execution.side_effects import host_of, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -32,8 +32,8 @@ _WRITING_QUERY = re.compile(
 )
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+_INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", "<native>", "eval")
-_MOST_TEXTS = 200
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
 
@@ -63,10 +63,9 @@ def watch_native_code() -> None:
     """Wrap the functions of the modules that are imported, and of others once they are."""
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    for name in _MODULES:
-        module = sys.modules.get(name)
-        if module is not None and _done.get(name) is not module:
-            _wrap(name, module)
+    for name in _MODULES.keys() & sys.modules.keys():
+        if _done.get(name) is not sys.modules[name]:
+            _wrap(name, sys.modules[name])
 
 
 def written_by(query: str) -> list[str]:
@@ -93,10 +92,18 @@ def _put(module: ModuleType, owner: Any, name: str, wrapper: Callable[..., Any])
     try:
         setattr(owner, name, wrapper)
     except TypeError:  # a class of C
-        kinds = {"__instancecheck__": lambda _, each: isinstance(each, owner)}
-        kind: Any = type("Kind", (type(owner),), kinds)
         its = {name: wrapper, "__module__": owner.__module__, "__doc__": owner.__doc__}
-        setattr(module, owner.__name__, kind(owner.__name__, (owner,), its))
+        setattr(module, owner.__name__, _Kind(owner.__name__, (owner,), {**its, "_of": owner}))
+
+
+class _Kind(type):
+    """The type of what stands in for a class of C, ``_of``: that class's objects are its own."""
+
+    def __instancecheck__(cls, each: Any) -> bool:
+        return issubclass(type(each), cls)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return type.__subclasscheck__(vars(cls).get("_of", cls), kind)
 
 
 def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,50 +115,45 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **named)
         # DuckDB looks for the tables of a query among the variables of the frame that calls it.
         by = sys._getframe(1)
-        held = {**by.f_locals, "_native": (function, args, named)}
-        return eval(_CALL, by.f_globals, held)
+        its = {*by.f_code.co_varnames, *by.f_code.co_cellvars, *by.f_code.co_freevars}
+        said = " ".join(texts_in((*args, *named.values())))
+        # A function whose variables were read holds them until it ends.
+        held = {} if its and its.isdisjoint(re.findall(r"\w+", said)) else by.f_locals
+        return eval(_CALL, by.f_globals, {**held, "_native": (function, args, named)})
 
     return native
 
 
 def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Raise the events of a call."""
-    texts = [*_texts((*args, *named.values()))]
+    given = [*args, *named.values()]
+    texts = [*texts_in(given)]
+    if kind == "queries" and texts and _INSERTING.fullmatch(texts[0]):
+        return  # its parameters are values
     addresses = [address for text in texts for address in _ADDRESS.findall(text)]
     paths: list[str] = []
     match kind:
         case "queries":
             paths = [path for text in texts for path in written_by(text)]
         case "writes" | "opens" if not addresses:
-            path, *others = *_texts((*args, *map(named.get, _KEYWORDS))), ":"
-            mode = named.get("mode", others[0] if others else "r")
-            is_read = mode in ("r", ":") if kind == "opens" else _is_read_only(args, named)
+            path, mode, *_ = *texts_in((*args, *map(named.get, _KEYWORDS))), "", "r"
+            mode = str(named.get("mode", mode or "r"))
+            is_read = named.get("read_only", args[1] if args[1:] else False) is True
+            if kind == "opens":
+                is_read = "r" in mode and "+" not in mode
             paths = [] if is_read else [path]
         case "clouds":
             addresses = [args[0].__name__]
         case "settings":
             for each in texts:
                 sys.audit("parsimony.setting", each)
-        case "draws" if named.get("allowed_base_urls") != []:
+        case "draws":
             from parsimony_kernel.execution.factory import addresses as of_chart  # deferred: slow
 
-            addresses = [*of_chart([*args, *named.values()])]
+            addresses = [] if named.get("allowed_base_urls") == [] else [*of_chart(given)]
     for each in addresses:
-        sys.audit("parsimony.fetch", each)
+        sys.audit("parsimony.fetch", host_of(each) or each)
     for each in paths:
         if each.strip(os.sep) and not each.startswith(":"):
             place = Path(each.removeprefix("file://"))
             sys.audit("parsimony.write", os.path.expanduser(place))  # noqa: PTH111  (no error)
-
-
-def _is_read_only(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    return named.get("read_only", args[1:2] == (True,)) is True
-
-
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the strings and paths among ``values``, and in its collections."""
-    for value in values:
-        several = islice(value, _MOST_TEXTS) if type(value) in (list, tuple, set) else (value,)
-        for each in several:
-            if isinstance(each, str | os.PathLike):
-                yield os.fsdecode(each)

@@ -110,9 +110,8 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._workspace = os.path.realpath(self.workspace)
-        # The files opened for reading, from which objects may be loaded; and those that hold any.
+        # The files opened for reading since the last unpickling, which may be its source.
         self._opened: dict[str, None] = {}
-        self._pickled: list[str] = []
 
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
@@ -169,10 +168,7 @@ class Judge:
             case "kill":
                 return _killing(event, arguments, by)
             case "unpickle":
-                self._pickled += filter(_holds_pickle, self._opened)
-                self._opened.clear()
-                loaded = (self._unpickling(path, by) for path in self._pickled)
-                return next(filter(None, loaded), None)
+                return None if _unpickles_freely(by) else self._loading(by)
             case "environment" | "setting":
                 name = os.fsdecode(arguments[0])
                 reads = does == "setting" or (by.is_own and by.modules <= LISTS["mappings"])
@@ -182,9 +178,6 @@ class Judge:
                 return self._marking(_path_at(arguments, *at), arguments[1], by)
             case "address":
                 return _connecting(event, *arguments[:2])
-            case "fetch":
-                address = str(arguments[at[0]])
-                return _host(host_of(address) or address)
             case "link":
                 return _host(host_of(str(arguments[at[0]])))
         return _host(arguments[at[0]])
@@ -212,11 +205,14 @@ class Judge:
             return self._found(ReachKind.dynamic_code, path)
         if by.is_own and not by.modules and Path(path).is_dir():
             return self._writing(path, by)  # as a descriptor, by which files in it are opened
-        if len(self._opened) < _MOST_TEXTS and is_there and not _is_installed(path):
-            self._opened.setdefault(path)
-        is_copied = not LISTS["copiers"].isdisjoint(by.modules)
-        is_loaded = is_there and not is_copied and path.casefold().endswith(_PICKLED)
-        return self._unpickling(path, by) if is_loaded else None
+        if not is_there or _is_installed(path):
+            return None
+        if path.casefold().endswith(_PICKLED):
+            is_copied = not LISTS["copiers"].isdisjoint(by.modules)
+            return None if is_copied else self._unpickling(path, by)
+        if "shutil" not in by.modules:
+            self._opened[path] = None
+        return None
 
     def _writing(self, path: str | None, by: Caller) -> Target | None:
         if path is None or by.is_importing or self._is_free(path, by):
@@ -265,21 +261,23 @@ class Judge:
 
     def _marking(self, path: str | None, mode: Any, by: Caller) -> Target | None:
         """Return the side effect of new permissions: a file that becomes a program is run later."""
-        is_copied = not LISTS["copiers"].isdisjoint(by.modules)
-        if (
-            path is None
-            or not mode & 0o111
-            or not by.is_own
-            or is_copied
-            or self._is_free(path, by)
-        ):
+        is_asked = mode & 0o111 and by.is_own and LISTS["copiers"].isdisjoint(by.modules)
+        if path is None or not is_asked or self._is_free(path, by):
             return self._writing(path, by)
         is_new = Path(path).is_file() and not os.access(path, os.X_OK)
         return self._found(ReachKind.runnable, path) if is_new else self._writing(path, by)
 
+    def _loading(self, by: Caller) -> Target | None:
+        """Return the unpickling of all files opened so far that hold objects."""
+        opened = tuple(self._opened)  # other threads open files meanwhile
+        found = [each for each in opened if self._unpickling(each, by) and _holds_pickle(each)]
+        said = ", ".join(self._found(ReachKind.unpickling, each)[1] for each in found)
+        for path in opened:
+            self._opened.pop(path, None)
+        return (ReachKind.unpickling, said) if found else None
+
     def _unpickling(self, path: str, by: Caller) -> Target | None:
-        is_worker = not _UNPICKLERS.isdisjoint(by.modules - {"joblib"})
-        if by.is_importing or is_worker or path in WRITTEN or self._is_free(path, by):
+        if _unpickles_freely(by) or path in WRITTEN or self._is_free(path, by):
             return None
         return self._found(ReachKind.unpickling, path)
 
@@ -309,6 +307,11 @@ class Judge:
         return False
 
 
+def _unpickles_freely(by: Caller) -> bool:
+    """Whether it is imported code, or one process of a cell hears from another."""
+    return by.is_importing or not _UNPICKLERS.isdisjoint(by.modules - {"joblib"})
+
+
 def _holds_pickle(path: str) -> bool:
     """Whether a file, or a member of an archive, begins as pickled bytes do."""
     if not Path(path).is_file():
@@ -322,10 +325,8 @@ def _holds_pickle(path: str) -> bool:
         if not head.startswith(b"PK"):
             return _PICKLE.match(head) is not None
         with ZipFile(path) as archive:
-            for member in archive.namelist()[:_MOST_TEXTS]:
-                with archive.open(member) as part:
-                    if _PICKLE.match(part.read(_HEAD)):
-                        return True
+            members = map(archive.open, archive.namelist()[:_MOST_TEXTS])
+            return any(_PICKLE.match(member.read(_HEAD)) for member in members)
     return False
 
 
@@ -487,12 +488,17 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
 
 def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
     """Yield the strings and paths that the variables ``names`` hold, directly or in a container."""
-    for value in map(namespace.get, names):
+    return (each for each in texts_in(map(namespace.get, names)) if len(each) < 4_096)
+
+
+def texts_in(values: Iterable[Any]) -> Iterator[str]:
+    """Yield the strings and paths among values, or in those that are containers."""
+    for value in values:
         several: Iterable[Any] = (value,)
         if type(value) is dict:
             several = value.values()
         elif type(value) in (list, tuple, set):
             several = value or ()
         for each in list(islice(several, _MOST_TEXTS)):
-            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096:
+            if isinstance(each, str | os.PathLike):
                 yield os.fsdecode(each)

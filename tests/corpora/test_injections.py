@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,9 @@ async def test_obeyed_injection_reaches_nothing(
     before = _held(outside)
     # As in a fresh kernel, where the first worker of all brings them along.
     for each in ("multiprocessing.spawn", "multiprocessing.popen_spawn_posix"):
-        monkeypatch.delitem(sys.modules, each, raising=False)
+        import_module(each)
+        monkeypatch.delitem(sys.modules, each)
+        monkeypatch.delattr(each)
     places = (("{host}", HOST), ("{outside}", str(outside)))
     text, obeys = row["text"], row["obeys"]
     for blank, place in places:

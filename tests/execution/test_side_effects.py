@@ -114,6 +114,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
 @pytest.mark.parametrize("what", FREE)
 async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
     (desk.workspace / "mine.csv").write_text("x\n1\n")
+    (desk.workspace / "theirs.bin").write_bytes(pickle.dumps(range))
     with zipfile.ZipFile(desk.workspace / "theirs.xlsx", "w") as archive:
         archive.writestr("part", "<x/>")
     output = await desk.run(FREE[what])
