@@ -554,7 +554,8 @@ async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Not
     then = "plot the weekly mean temperature"
     for request, end in ((f"load data/seattle-weather.csv and {then}", "return_done"),
                          (f"use seattle_weather and {then}", "return_unable")):  # fmt: skip
-        notebook.answers.clear(), notebook.earlier.clear()
+        notebook.answers.clear()
+        notebook.earlier.clear()
         await notebook.ask(request)
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
