@@ -163,10 +163,10 @@ class Reader:
         is_of = before[:1] == "C" and behind in ("of", "in", "from")
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
-            # Where a column is called so too, in the singular, its values are counted.
+            # Where a column is called so too, in the singular, its values may be meant as well.
             is_counted = behind in ("many", "of") or (after in ("per", "by") and behind[:1] != "N")
             if exact and is_counted and not (is_of or self._is_unique(exact[0])):
-                return self.mark("Ci", exact, text)
+                return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
             return rows
