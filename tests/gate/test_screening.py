@@ -298,12 +298,20 @@ def test_code_inside_strings_is_ignored(noise: str) -> None:
         "sub/GNUmakefile",
         "rules.mk",
         ".git/hooks/pre-commit",
+        ".git/config",
+        "sub/.envrc",
+        ".vscode/tasks.json",
+        ".github/workflows/ci.yml",
+        "Dockerfile",
     ],
 )
 def test_executable_file_is_recognized(name: str) -> None:
     assert is_run_later(name)
 
 
-@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x"])
+@pytest.mark.parametrize(
+    "name",
+    ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x", "config", "tasks.json", "x.envrc"],
+)
 def test_data_file_is_not_executable(name: str) -> None:
     assert not is_run_later(name)
