@@ -7,6 +7,7 @@ only on a reloaded page, which draws nothing else.
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from inspect import signature
@@ -23,6 +24,10 @@ _CLASS = "parsimony-record-controls"
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
+# A page that is still loading the widget manager reports an error if the model of a button is closed
+# before it is drawn. So hidden buttons are closed after some further turns.
+_settled: deque[Any] = deque()
+_SETTLED_KEPT = 20
 _STOP_TOOLTIP = "Stops this turn; what it has done so far stays, and the record says where it ended"
 
 
@@ -176,9 +181,12 @@ class StopButton(Control):
         self.widget.on_click(lambda _: on_stop() if self.state is None else None)
 
     def settle(self, text: str) -> None:
-        """Close the button: the turn has ended or waits for an answer."""
+        """Remove the button: the turn has ended or waits for an answer."""
         super().settle(text)
-        self.widget.close()
+        self.widget.layout.display = "none"
+        _settled.append(self.widget)
+        if len(_settled) > _SETTLED_KEPT:
+            _settled.popleft().close()
 
 
 def in_loop(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:

@@ -32,6 +32,16 @@ def test_settled_button_is_gone_and_late_click_ignored() -> None:
     assert not any(each.strip() for each in data.values())
 
 
+def test_settled_button_is_hidden_at_once_and_closed_when_no_page_can_be_drawing_it() -> None:
+    first, *others = [StopButton(lambda: None) for _ in range(21)]
+    first.settle("")
+    assert first.widget.comm is not None
+    assert first.widget.layout.display == "none"
+    for button in others:
+        button.settle("")
+    assert first.widget.comm is None
+
+
 def test_no_kernel_hears_no_click() -> None:
     assert not is_heard_mid_cell(SimpleNamespace())
     assert not is_heard_mid_cell(SimpleNamespace(kernel=None))
