@@ -24,7 +24,7 @@ _CLASS = "parsimony-record-controls"
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
-# A page that is still loading the widget manager reports an error if the model of a button is closed
+# A page that is still loading the widget manager reports an error if a button's model is closed
 # before it is drawn. So hidden buttons are closed after some further turns.
 _settled: deque[Any] = deque()
 _SETTLED_KEPT = 20
