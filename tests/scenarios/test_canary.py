@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
-    TextDelta,
     ToolEvent,
     UserInputRequested,
 )
@@ -259,30 +258,4 @@ async def test_write_record_hides_secret_and_still_matches(place: Place) -> None
     session.tools.added = lambda: Tools([send])  # type: ignore[method-assign]
     await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
     assert sent == [IN_CODE, IN_TITLE]
-    assert_clean(place)
-
-
-async def test_split_secret_is_not_emitted_in_parts(place: Place) -> None:
-    text = f"One. Then password={IN_PROSE} and\n{IN_ENVIRONMENT} end."
-
-    class Streaming(Keeping):
-        async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
-            async for item in super().stream(request):
-                if isinstance(item, Completion) and item.message.content:
-                    for letter in item.message.content:
-                        yield Delta(letter)
-                    yield item
-                elif not (isinstance(item, Delta) and item.text):
-                    yield item
-
-    model = Streaming([calls(call("return_done", summary="ok"), text=text)])
-    session = place.open()
-    session._model = model
-    place.models.append(model)
-    events = await place.follow(
-        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
-    )
-    pieces = [event.content for event in events if isinstance(event, TextDelta)]
-    assert len(pieces) > 3
-    assert "".join(pieces) == f"One. Then password={REDACTED} and\n{REDACTED} end."
     assert_clean(place)

@@ -25,10 +25,8 @@ from parsimony_kernel.core.events import (
     Handoff,
     UserInputRequested,
 )
-from parsimony_kernel.core.kinds import Effect
-from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.triage.failure_recovery import policy_as_recovery
 from parsimony_kernel.triage.policy import Escalate, FailurePolicy, RecoveryAction
@@ -184,18 +182,3 @@ def test_usage_is_summed_and_absurd_counts_ignored() -> None:
     assert accumulate_usage(state, absurd) == (0, 0, 0.0)
     assert accumulate_usage(state, SimpleNamespace(usage=None, cost_usd=float("inf"))) == (0, 0, 0)
     assert (state.cumulative_prompt_tokens, state.cumulative_cost_usd) == (10, 0.5)
-
-
-def test_derived_answers_default_and_read_metadata() -> None:
-    plain = Failure(FailureKind.tool_error, "x")
-    assert (plain.type, plain.refusal, plain.effect) == (FailureType.UNKNOWN, None, Effect.none)
-    known = Failure(
-        FailureKind.tool_error,
-        "x",
-        metadata={"type": "timeout", "refusal": "action_timeout", "effect": "uncertain"},
-    )
-    assert (known.type, known.refusal, known.effect) == (
-        FailureType.TIMEOUT,
-        RefusalError.action_timeout,
-        Effect.uncertain,
-    )
