@@ -106,23 +106,6 @@ async def test_agent_that_never_suspends_needs_no_key(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-async def test_typed_function_becomes_a_tool() -> None:
-    def mean(values: list[float], digits: int = 2) -> float:
-        """The mean, rounded."""
-        return round(sum(values) / len(values), digits)
-
-    model = ScriptedModel([call("mean", values=[1, 2, 4]), call("mean", values="no"), DONE])
-    agent = Agent(model, suspension_secret="s", tools=[mean])
-    events = [event async for event in agent.run("go")]
-    assert events[-1] == RunCompleted(summary="ok")
-    schema = agent.tools["mean"].to_llm()["function"]
-    assert schema["description"] == "The mean, rounded."
-    assert set(schema["parameters"]["required"]) == {"values"}
-    told = [m["content"] for m in model.requests[2].messages if m["role"] == "tool"]
-    assert told[0] == "2.33"
-    assert "validation_failed" in told[1]
-
-
 # What a run reads of an agent, and what it gives to one that leaves things out.
 
 

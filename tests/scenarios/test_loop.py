@@ -108,26 +108,6 @@ async def test_text_does_not_complete_open_run(before: list[Step]) -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_calls_after_a_failed_call_are_skipped() -> None:
-    seen: list[str] = []
-
-    @tool
-    async def note(text: str) -> None:
-        """Note."""
-        seen.append(text)
-
-    model = ScriptedModel(
-        [
-            calls(call("break_down"), call("note", text="after")),
-            call("return_done", summary="ok"),
-        ]
-    )
-    await run(bare(model=model, tools=[break_down, note]))
-    assert seen == []
-    results = [m for m in model.requests[1].messages if m["role"] == "tool"]
-    assert results[1]["content"] == "Not run: the call before it failed"
-
-
 async def test_loop_record_answers_every_call() -> None:
     events = await play([call("look", at="x")] * 6, look)
     messages = asked(events).suspension_record.messages

@@ -1163,6 +1163,9 @@ def test_escalation_request_has_documented_fields() -> None:
         ("modify", 0, None, "safety_check", 1),
         ("transfer", 0, None, "safety_check", 1),
         ("refund", 0, None, "safety_check", 1),
+        ("refund_order", 0, None, "safety_check", 1),
+        ("Delete", 0, None, "safety_check", 1),
+        ("read", 0, float("nan"), "policy_review", 3),
         # The most severe, where the printed class reports the first.
         ("refund", 3, 0.1, "safety_check", 1),
         ("refund", 0, 0.1, "safety_check", 1),
@@ -1215,10 +1218,12 @@ def approved(clock: ManualClock | None = None) -> tuple[Approvals, str]:
 
 def test_approval_is_single_use() -> None:
     approvals, asked = approved()
+    assert not any(approvals.decide(asked, approved=True) for _ in range(1_000))
+    other = approvals.ask(*REFUND)
     approvals.spend(asked, *REFUND)
-    for _ in range(3):
+    for spent in (asked, asked, other):
         with pytest.raises(ApprovalError):
-            approvals.spend(asked, *REFUND)
+            approvals.spend(spent, *REFUND)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,9 @@ from parsimony_kernel.agent.failure import (
     FailureKind,
     accumulate_usage,
     handle_failure,
-    post_llm,
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import FunctionCall, ToolCall, Usage, answer
-from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
@@ -162,14 +160,6 @@ def fresh(**fields: object) -> RunState:
 
 def call(name: str = "run_code", arguments: str = "{}") -> ToolCall:
     return ToolCall("c1", FunctionCall(name, arguments))
-
-
-def test_repeats_within_one_answer_count() -> None:
-    limits = AgentGuardrails(loop_hard_threshold=3)
-    response = answer(calls=[call(), call(), call()])
-    found = post_llm(response=response, state=fresh(), guardrails=limits)
-    assert found is not None
-    assert found.metadata["repeat_count"] == 3
 
 
 def test_usage_is_summed_and_absurd_counts_ignored() -> None:
