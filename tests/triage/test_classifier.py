@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, step_of
+from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, facts_of, step_of
 from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
@@ -167,6 +167,14 @@ async def test_promise_to_follow_a_rule_breaks_none() -> None:
 
 
 # Evidence.
+
+
+def test_facts_are_plain_journal_values() -> None:
+    exc = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    facts = facts_of(exc)
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["errno"] == "ECONNREFUSED"
+    assert "OSError" in facts["names"]
 
 
 def test_exception_and_journal_entry_agree() -> None:
