@@ -7,7 +7,8 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from pkgutil import resolve_name
@@ -134,6 +135,15 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return code, said.out, said.err
 
 
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(folder: Path, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Runs a command on the workspace."""
+    return lambda *words: run(capsys, *words, "--folder", str(folder))
+
+
 class TestHelp:
     @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
     def test_it_has_examples_that_the_parser_takes_and_the_exit_codes_within_80_columns(
@@ -244,12 +254,12 @@ class TestExitCodes:
 class TestJson:
     @pytest.mark.parametrize("words", TELLING)
     def test_json_has_documented_keys(
-        self, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+        self, words: str, typed: Typed, capsys: pytest.CaptureFixture[str]
     ) -> None:
         promised = keys_of(help_of(capsys, words.split()[0]))
         assert promised
-        where = () if words == "doctor" else ("--folder", str(folder))
-        code, out, err = run(capsys, *words.split(), "--json", *where)
+        command = (*words.split(), "--json")
+        code, out, err = run(capsys, *command) if words == "doctor" else typed(*command)
         assert list(json.loads(out)) == promised
         assert err == ""
         assert code == (0 if json.loads(out).get("ok", True) else 1)
@@ -264,24 +274,20 @@ class TestJson:
         ],
     )
     def test_list_items_have_documented_keys(
-        self, command: str, key: str, folder: Path, capsys: pytest.CaptureFixture[str]
+        self, command: str, key: str, typed: Typed, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        name, *options = command.split()
-        promised = TABLE[name]["json"][key].partition(": ")[2].split(", ")
-        where = () if name == "doctor" else ("--folder", str(folder))
-        _, out, _ = run(capsys, name, *options, "--json", *where)
+        words = (*command.split(), "--json")
+        promised = TABLE[words[0]]["json"][key].partition(": ")[2].split(", ")
+        _, out, _ = run(capsys, *words) if command == "doctor" else typed(*words)
         assert list(json.loads(out)[key][0]) == promised
 
-    def test_verify_reports_intact_and_damaged(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        where = ("verify", "--json", "--folder", str(folder))
-        code, out, _ = run(capsys, *where)
+    def test_verify_reports_intact_and_damaged(self, folder: Path, typed: Typed) -> None:
+        code, out, _ = typed("verify", "--json")
         well = json.loads(out)
         assert (code, well["ok"], well["journal_entry"], well["findings"]) == (0, True, None, [])
         (log,) = (folder / ".ockham/datasets").glob("*/log.jsonl")
         log.write_text("{}\n")
-        code, out, _ = run(capsys, *where)
+        code, out, _ = typed("verify", "--json")
         assert (code, json.loads(out)["ok"]) == (1, False)
         (found, *_) = json.loads(out)["findings"]
         assert found["path"] == log.relative_to(folder).as_posix()
@@ -289,46 +295,31 @@ class TestJson:
 
 
 class TestRuns:
-    def listed(self, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-        code, out, _ = run(capsys, "runs", "--json", *words)
-        assert code == 0
-        told: dict[str, Any] = json.loads(out)
-        return told
-
-    def test_turns_are_listed_oldest_first_within_limit(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        where = ("--folder", str(folder))
-        told = self.listed(capsys, *where)
-        assert [each["turn_id"][:4] for each in told["runs"]] == ["aa10", "aa20", "bb30", "cc40"]
-        assert told["more"] == 0
-        told = self.listed(capsys, *where, "--limit", "1")
-        assert [each["turn_id"][:4] for each in told["runs"]] == ["cc40"]
-        assert told["more"] == 3
-        _, out, _ = run(capsys, "runs", *where, "--limit", "1")
-        assert "3 older: --limit 4" in out
+    def test_turns_are_listed_oldest_first_within_limit(self, typed: Typed) -> None:
+        for options, beginnings, more in (
+            ((), ["aa10", "aa20", "bb30", "cc40"], 0),
+            (("--limit", "1"), ["cc40"], 3),
+        ):
+            told = json.loads(typed("runs", "--json", *options)[1])
+            assert [each["turn_id"][:4] for each in told["runs"]] == beginnings
+            assert told["more"] == more
+        assert "3 older: --limit 4" in typed("runs", "--limit", "1")[1]
 
     @pytest.mark.parametrize("named", ["sub/b.ipynb", "./sub/b.ipynb"])
-    def test_a_notebook_goes_by_its_path(
-        self, named: str, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        told = self.listed(capsys, "--notebook", named, "--folder", str(folder))
+    def test_a_notebook_goes_by_its_path(self, named: str, typed: Typed) -> None:
+        told = json.loads(typed("runs", "--json", "--notebook", named)[1])
         assert [each["request"] for each in told["runs"]] == ["second"]
 
-    def test_notebook_without_turns_suggests_nearest(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_notebook_without_turns_suggests_nearest(self, typed: Typed) -> None:
         for command in ("runs", "show"):
-            code, _, err = run(capsys, command, "--notebook", "aa.ipynb", "--folder", str(folder))
+            code, _, err = typed(command, "--notebook", "aa.ipynb")
             assert code == 1
             assert "Did you mean 'a.ipynb'?" in err
             assert "jupyter parsimony runs" in err
 
     @pytest.mark.parametrize("command", ["runs", "resume", "show"])
-    def test_request_text_cannot_drive_terminal(
-        self, command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code, out, _ = run(capsys, command, "--folder", str(folder))
+    def test_request_text_cannot_drive_terminal(self, command: str, typed: Typed) -> None:
+        code, out, _ = typed(command)
         assert code == 0
         assert "red" in out
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
@@ -345,18 +336,13 @@ class TestRuns:
 
 
 class TestResume:
-    def test_turn_without_question_names_those_with(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        words = ("resume", "--turn", "aa1000", "yes", "--folder", str(folder))
-        code, out, err = run(capsys, *words)
+    def test_turn_without_question_names_those_with(self, typed: Typed) -> None:
+        code, out, err = typed("resume", "--turn", "aa1000", "yes")
         assert (code, out) == (1, "")
         assert "Those that wait are of: cc400000" in err
 
-    def test_program_gets_question_verbatim(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        _, out, _ = run(capsys, "resume", "--json", "--folder", str(folder))
+    def test_program_gets_question_verbatim(self, typed: Typed) -> None:
+        out = typed("resume", "--json")[1]
         (asked,) = json.loads(out)["questions"]
         assert out.isascii()
         assert asked["question"] == asked["context"] == asked["held"] == HOSTILE
@@ -369,97 +355,75 @@ class TestShow:
         "words", [("aa1000",), ("1", "--notebook", "a.ipynb"), ("aa1000000000",)]
     )
     def test_show_prints_record_of_journal_events(
-        self, words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+        self, words: tuple[str, ...], folder: Path, typed: Typed
     ) -> None:
         journal = SqliteJournal(journal_path(folder))
         events = journal.events("aa10" + "0" * 28)
         journal.close()
-        code, out, _ = run(capsys, "show", *words, "--folder", str(folder))
+        code, out, _ = typed("show", *words)
         assert code == 0
         assert out == record_of(replay(events).blocks) + "\n"
         assert "Done with first." in out
 
-    def test_code_prints_working_code_only(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        _, out, _ = run(capsys, "show", "bb3000", "--code", "--folder", str(folder))
-        assert out == "x = 1\nx\n\ny = x + 1  # naïve\n"
-        code, out, err = run(capsys, "show", "cc4000", "--code", "--folder", str(folder))
+    def test_code_prints_working_code_only(self, typed: Typed) -> None:
+        assert typed("show", "bb3000", "--code")[1] == "x = 1\nx\n\ny = x + 1  # naïve\n"
+        code, out, err = typed("show", "cc4000", "--code")
         assert (code, out) == (1, "")
         assert "No code of this turn worked" in err
 
-    def test_running_turn_is_shown_so_far(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_running_turn_is_shown_so_far(self, folder: Path, typed: Typed) -> None:
         journal = SqliteJournal(journal_path(folder))
         run_id = "dd50" + "0" * 28
         journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
-        where = ("--folder", str(folder))
-        code, _, err = run(capsys, "show", "dd5000", *where)
+        code, _, err = typed("show", "dd5000")
         assert (code, "has just begun" in err) == (1, True)
         begun, ended = step(1, "whole = " + "1" * 50_000, ok=True)
         for event in (ev.RunStarted(run_id=run_id, request="go", model="m"), begun):
             journal.append(run_id, event)
-        _, out, _ = run(capsys, "show", "dd5000", *where)
+        out = typed("show", "dd5000")[1]
         assert "whole = 1" in out
         assert "Step 1 is running" not in out
-        assert run(capsys, "show", "dd5000", "--code", *where)[0] == 1
+        assert typed("show", "dd5000", "--code")[0] == 1
         journal.append(run_id, ended)
         journal.close()
-        _, out, _ = run(capsys, "show", "dd5000", "--code", *where)
-        assert out == "whole = " + "1" * 50_000 + "\n"
+        assert typed("show", "dd5000", "--code")[1] == "whole = " + "1" * 50_000 + "\n"
 
 
 class TestPurge:
-    def requests(self, folder: Path) -> list[str]:
-        journal = SqliteJournal(journal_path(folder))
-        requests = [row.request for row in journal.turns()]
-        journal.close()
-        return requests
+    def test_purge_dry_run_counts_and_keeps(self, folder: Path, typed: Typed) -> None:
+        def requests() -> list[str]:
+            with closing(SqliteJournal(journal_path(folder))) as journal:
+                return [row.request for row in journal.turns()]
 
-    def test_purge_dry_run_counts_and_keeps(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        words = ("purge", "--older-than", "30d", "--json", "--folder", str(folder))
-        _, out, _ = run(capsys, *words, "--dry-run")
-        foreseen = json.loads(out)
+        words = ("purge", "--older-than", "30d", "--json")
+        foreseen = json.loads(typed(*words, "--dry-run")[1])
         assert (foreseen["turns"], foreseen["dry_run"]) == (2, True)
-        assert "first" in self.requests(folder)
-        _, out, _ = run(capsys, *words)
-        done = json.loads(out)
+        assert "first" in requests()
+        done = json.loads(typed(*words)[1])
         same = ("turns", "events", "kept")
         assert [done[key] for key in same] == [foreseen[key] for key in same]
-        assert self.requests(folder) == ["", "", "third", HOSTILE]
+        assert requests() == ["", "", "third", HOSTILE]
 
-    def test_younger_stays_and_purged_is_reported(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        where = ("--folder", str(folder))
-        _, out, _ = run(capsys, "purge", "--older-than", "8w", *where)
-        assert "turns 0," in out
-        _, out, _ = run(capsys, "purge", "--older-than", "30d", *where)
-        assert "turns 2," in out
-        code, _, err = run(capsys, "show", "aa1000", *where)
+    def test_younger_stays_and_purged_is_reported(self, typed: Typed) -> None:
+        assert "turns 0," in typed("purge", "--older-than", "8w")[1]
+        assert "turns 2," in typed("purge", "--older-than", "30d")[1]
+        code, _, err = typed("show", "aa1000")
         assert code == 1
         assert "any more: it was purged" in err
-        _, out, _ = run(capsys, "runs", *where)
-        assert out.count("(purged)") == 2
-        assert run(capsys, "verify", *where)[0] == 0
+        assert typed("runs")[1].count("(purged)") == 2
+        assert typed("verify")[0] == 0
 
 
 class TestJournal:
-    def test_journal_is_renamed_with_its_wal(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        where = ("--folder", str(folder))
+    def test_journal_is_renamed_with_its_wal(self, folder: Path, typed: Typed) -> None:
         path = journal_path(folder)
         path.write_bytes(b"damaged" * 1_000)
-        assert run(capsys, "journal", *where) == (0, f"{path}\n", "")
-        code, out, _ = run(capsys, "journal", "--set-aside", *where)
+        assert typed("journal") == (0, f"{path}\n", "")
+        code, out, _ = typed("journal", "--set-aside")
         assert code == 0
         assert "journal.set-aside.sqlite" in out
-        assert run(capsys, "journal", *where) == (0, f"{path} (no journal yet)\n", "")
-        code, _, err = run(capsys, "journal", "--set-aside", *where)
+        assert typed("journal") == (0, f"{path} (no journal yet)\n", "")
+        code, _, err = typed("journal", "--set-aside")
         assert code == 1
         assert "--folder" in err
         SqliteJournal(path).close()

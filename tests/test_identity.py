@@ -79,26 +79,6 @@ def test_accepted_name_stays_in_its_folder(name: str) -> None:
     assert "/../" not in path
 
 
-def test_notebook_identity_ignores_trailing_whitespace() -> None:
-    sha = notebook_content_sha("x = 1\nif x:\n    y = 2")
-    assert notebook_content_sha("x = 1  \nif x:\n    y = 2\t\n\n") == sha
-    assert notebook_content_sha("x = 1\r\nif x:\r\n    y = 2") == sha
-    assert notebook_content_sha("x = 1\nif x:\n  y = 2") != sha
-
-
-@pytest.mark.parametrize(
-    ("path", "logical_id"),
-    [
-        ("foo.ipynb", "foo"),
-        ("C:\\work\\foo.ipynb", "foo"),
-        ("/abs/v1.2.ipynb", "v1.2"),
-        (unicodedata.normalize("NFD", "é.ipynb"), "é"),
-    ],
-)
-def test_notebook_id_is_its_base_name(path: str, logical_id: str) -> None:
-    assert notebook_logical_id(path) == logical_id
-
-
 def test_single_text_for_several_values_is_an_error() -> None:
     with pytest.raises(TypeError, match="put it in a list"):
         dataset_logical_id(notebook_ids="foo", variable_name="df", sources=[])

@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.patterns.escalation import (
-    ApprovalError,
-    Approvals,
-    EscalationReason,
     HumanInTheLoop,
     action_hash,
 )
@@ -18,26 +15,8 @@ from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
 from parsimony_kernel.patterns.recovery_path import recovery_path
 from parsimony_kernel.patterns.reflexion import reflect
 from parsimony_kernel.patterns.token_budget import TokenBudget
-from parsimony_kernel.testing.manual_clock import ManualClock
 
-REFUND = {"payment": "P9", "amount": 10}
 RULES = ("Stay in the workspace.", "Ask before writing.", "Show sources.")
-
-
-@pytest.mark.parametrize(
-    ("state", "score", "reason"),
-    [
-        ({}, float("nan"), EscalationReason.POLICY_REVIEW),
-        ({"action_type": "Delete"}, None, EscalationReason.SAFETY_CHECK),
-        ({"action_type": "refund_order"}, None, EscalationReason.SAFETY_CHECK),
-    ],
-)
-def test_alarming_names_and_invalid_scores_escalate(
-    state: dict[str, object], score: float | None, reason: EscalationReason
-) -> None:
-    request = HumanInTheLoop().should_escalate(state, 0, score)
-    assert request is not None
-    assert request.reason is reason
 
 
 def test_review_context_is_a_snapshot() -> None:
@@ -53,15 +32,6 @@ def test_unserializable_action_has_no_hash() -> None:
         action_hash("refund", {"amount": object()})
     with pytest.raises(ValueError, match="JSON compliant"):
         action_hash("refund", {"amount": float("nan")})
-
-
-def test_approvals_are_separate_and_single_use() -> None:
-    approvals = Approvals(clock=ManualClock())
-    first, second = (approvals.ask("refund", REFUND) for _ in range(2))
-    assert [approvals.decide(first, approved=True) for _ in range(1000)].count(True) == 1
-    approvals.spend(first, "refund", REFUND)
-    with pytest.raises(ApprovalError, match="not approved"):
-        approvals.spend(second, "refund", REFUND)
 
 
 def test_history_cannot_displace_pinned_constraints() -> None:

@@ -17,11 +17,9 @@ from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
 
 ASK = call("ask_user", question="Which?")
 DONE = call("return_done", summary="ok")
@@ -106,45 +104,6 @@ async def test_agent_that_never_suspends_needs_no_key(tmp_path: Path) -> None:
     agent = sealed_with(tmp_path / "none", ManualClock(), DONE)
     assert [event async for event in agent.run("go")][-1] == RunCompleted(summary="ok")
     assert not (tmp_path / "none").exists()
-
-
-async def test_typed_function_becomes_a_tool() -> None:
-    def mean(values: list[float], digits: int = 2) -> float:
-        """The mean, rounded."""
-        return round(sum(values) / len(values), digits)
-
-    model = ScriptedModel([call("mean", values=[1, 2, 4]), call("mean", values="no"), DONE])
-    agent = Agent(model, suspension_secret="s", tools=[mean])
-    events = [event async for event in agent.run("go")]
-    assert events[-1] == RunCompleted(summary="ok")
-    schema = agent.tools["mean"].to_llm()["function"]
-    assert schema["description"] == "The mean, rounded."
-    assert set(schema["parameters"]["required"]) == {"values"}
-    told = [m["content"] for m in model.requests[2].messages if m["role"] == "tool"]
-    assert told[0] == "2.33"
-    assert "validation_failed" in told[1]
-
-
-async def test_type_policy_answers_with_hints_and_waits() -> None:
-    async def patient(ctx: FailureContext) -> RecoveryAction:
-        return RecoveryAction.RETRY(hint=f"again: {ctx.failure_type.value}", delay=7.0)
-
-    async def ask(ctx: FailureContext) -> RecoveryAction:
-        return RecoveryAction.SUSPEND(message=f"What now, with {ctx.original_task}?")
-
-    clock = ManualClock()
-    model = ScriptedModel([ConnectionError("reset"), call("run_code", code="1/0")])
-    agent = Agent(
-        model,
-        suspension_secret="s",
-        clock=clock,
-        policy=FailurePolicy(EXTERNAL_FAULT=patient, UNKNOWN=ask),
-    )
-    events = [event async for event in agent.run("the mean")]
-    assert clock.slept == [7.0]
-    assert "again: external_fault" in model.requests[1].messages[-1]["content"]
-    assert isinstance(events[-1], UserInputRequested)
-    assert events[-1].question == "What now, with the mean?"
 
 
 # What a run reads of an agent, and what it gives to one that leaves things out.

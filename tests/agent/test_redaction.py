@@ -62,16 +62,6 @@ def test_partial_secret_is_never_emitted(text: str) -> None:
         assert SECRETS.clean(text).startswith(told)
 
 
-def test_words_are_emitted_once_complete() -> None:
-    words = Words(SECRETS)
-    assert [words.add(piece) for piece in ("One", " ", "and ", "three\n")] == [
-        "",
-        "One ",
-        "and ",
-        "three\n",
-    ]
-
-
 def test_endless_line_is_emitted_in_parts() -> None:
     words = Words(SECRETS)
     text = "word " * 5_000

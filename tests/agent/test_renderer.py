@@ -93,19 +93,6 @@ def test_results_are_compacted_in_leaps() -> None:
     assert sorted(set(shortened)) == [0, 23, 32]
 
 
-def test_compacted_messages_stay_compacted() -> None:
-    renderer, state = IncrementalRenderer(), RunState(messages=run_of(3))
-    whole = renderer.render(state)
-    state.compaction = 1
-    shortened = renderer.render(state)
-    state.messages.extend(step(3))
-    later = renderer.render(state)
-    kept = [n for n, (a, b) in enumerate(zip(whole, shortened, strict=True)) if a is b]
-    assert kept == [0, 1, 3, 5, 6]
-    again = [n for n, (a, b) in enumerate(zip(shortened, later, strict=False)) if a is b]
-    assert again == [0, 1, 2, 3, 4, 5]
-
-
 def test_pinned_constraints_come_last() -> None:
     state = RunState(
         messages=run_of(1),

@@ -1,13 +1,12 @@
 """The bench of tasks with known answers: that it runs, counts, and finds a wrong answer."""
 
 import json
-import re
 import sys
 from typing import Any
 
 import pytest
 
-from benchmarks.analyst import Analyst, Turn, load, many_steps
+from benchmarks.analyst import Turn, load, many_steps
 from benchmarks.model_tasks import Desk, run_tasks
 
 TASKS = {task.name: task for task in load()}
@@ -51,33 +50,6 @@ def test_three_tasks_are_solved_in_fewest_calls() -> None:
 )
 def test_number_counts_to_written_digits(answered: str, misses: list[float | str]) -> None:
     assert TURN.misses(answered) == misses
-
-
-def test_analyst_repeats_step_with_hidden_result() -> None:
-    task = many_steps(3)
-    analyst = Analyst(task)
-    request = ("user", task.turns[0].request)
-    shown = ("tool", "look 1: 1 and what follows")
-    asked = [
-        re.sub(r".*look\((\d)\).*", r"\1", str(analyst(body(request, *results))))
-        for results in ((), (shown,), ())
-    ]
-    assert asked == ["1", "2", "1"]
-
-
-def test_models_own_words_are_no_result() -> None:
-    task = many_steps(2)
-    said = body(("user", task.turns[0].request), ("assistant", "look 1: 1 and what follows"))
-    assert Analyst(task)(said).message.tool_calls
-
-
-def test_silent_step_is_given_up() -> None:
-    task = many_steps(2)
-    analyst = Analyst(task)
-    request = body(("user", task.turns[0].request))
-    answers = [analyst(request).message for _ in range(4)]
-    assert [bool(each.tool_calls) for each in answers] == [True, True, True, False]
-    assert task.turns[0].misses(answers[-1].content or "") == ["every part"]
 
 
 def test_new_bytes_exclude_shared_prefix() -> None:

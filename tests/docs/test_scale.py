@@ -1,11 +1,10 @@
 """The code of the page on scale, run by an agent on a Dask cluster behind a gateway."""
 
 import ast
-import asyncio
 import os
 import re
 import threading
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,38 +148,3 @@ async def test_cluster_turn_survives_killed_worker(
         }
         assert sources == {"events"}
         assert 50_000_000 < cluster.most_bytes < MOST_BYTES
-
-
-@pytest.mark.kernel
-async def test_turns_survive_one_killed_gateway_kernel(
-    gateway: str, token: str, tmp_path: Path
-) -> None:
-    async def turn(number: int, executor: RemoteExecutor) -> tuple[bool, str, object]:
-        def killed(_: ModelRequest) -> Completion:
-            if number == 1:
-                psutil.Process(executor.variables()["pid"]).kill()
-            return call("run_code", code="total = x + 1\ntotal")
-
-        lost = [call("run_code", code=f"x = {number}\ntotal = x + 1\ntotal")]
-        model = ScriptedModel(
-            [
-                call("run_code", code=f"import os\npid, x = os.getpid(), {number}"),
-                killed,
-                *(lost if number == 1 else []),
-                call("return_done", summary="It is made."),
-            ]
-        )
-        result = await ask_as_the_page_does(executor, model)
-        model.assert_exhausted()
-        return result.ok, str(model.requests[-1].messages), executor.variables()["total"]
-
-    async with AsyncExitStack() as stack:
-        executors = [
-            await stack.enter_async_context(
-                RemoteExecutor(url=gateway, token=token, cwd=str(tmp_path))
-            )
-            for _ in range(4)
-        ]
-        turns = await asyncio.gather(*map(turn, range(4), executors))
-    assert [(ok, total) for ok, _, total in turns] == [(True, n + 1) for n in range(4)]
-    assert ["gone with it: " in seen for _, seen, _ in turns] == [False, True, False, False]

@@ -108,8 +108,7 @@ class TestACallThatSaysWhatItReaches:
     async def test_approval_shows_tools_own_description(self) -> None:
         gate = gate_of(self.keep(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
         assert (await gate.step("keep", {"name": "a.txt"})).ok
-        asked = (await gate.step("keep", {"name": "a.py"})).failure
-        assert asked is not None
+        asked = failure_of(await gate.step("keep", {"name": "a.py"}))
         assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
         leave = asked.metadata[HELD]
         assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
@@ -117,8 +116,7 @@ class TestACallThatSaysWhatItReaches:
     async def test_approval_covers_only_the_reach_it_was_given_for(self) -> None:
         said = ["it starts a program"]
         gate = gate_of(self.keep(lambda name: said))
-        asked = (await gate.step("keep", {"name": "a"})).failure
-        assert asked is not None
+        asked = failure_of(await gate.step("keep", {"name": "a"}))
         said[:] = ["it deletes a file"]
         again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
         assert again.failure is not None
@@ -141,8 +139,7 @@ class TestACallThatSaysWhatItReaches:
 @pytest.mark.parametrize("mode", Approval)
 async def test_code_that_clears_namespace_asks_in_every_mode(mode: Approval) -> None:
     gate = gate_of(code_that("done"), mode, lambda code: (place(ReachKind.forgetting),))
-    asked = (await gate.step("run_code", CODE)).failure
-    assert asked is not None
+    asked = failure_of(await gate.step("run_code", CODE))
     assert "forgets every variable" in asked.explanation
     assert (await gate.step("run_code", CODE, approved=asked.metadata[HELD])).ok
 
@@ -168,6 +165,11 @@ def place(kind: ReachKind) -> Reach:
     return Reach(kind, "there", 1, "x")
 
 
+def failure_of(outcome: StepOutcome) -> Failure:
+    assert outcome.failure is not None
+    return outcome.failure
+
+
 async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
     gate = gate_of(code_that(answer), mode, lambda code: places)
     outcome = await gate.step("run_code", CODE)
@@ -182,8 +184,7 @@ async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
 async def test_late_code_that_reaches_outside_is_asked_about_and_not_retried(
     kind: ReachKind, mode: Approval
 ) -> None:
-    failure = (await ran(ToolResult.from_failure(LATE), mode, place(kind))).failure
-    assert failure is not None
+    failure = failure_of(await ran(ToolResult.from_failure(LATE), mode, place(kind)))
     assert failure.effect is Effect.uncertain
     assert failure.suggested_action is Action.ask_user
     assert failure.metadata["question"] == "Did run_code take effect?"
@@ -199,8 +200,7 @@ async def test_late_code_that_reaches_outside_is_asked_about_and_not_retried(
     ids=["nowhere", "a key", "the namespace"],
 )
 async def test_late_harmless_code_may_be_retried(places: tuple[Reach, ...], mode: Approval) -> None:
-    failure = (await ran(ToolResult.from_failure(LATE), mode, *places)).failure
-    assert failure is not None
+    failure = failure_of(await ran(ToolResult.from_failure(LATE), mode, *places))
     assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
 
 
@@ -208,8 +208,7 @@ async def test_code_that_reaches_outside_in_time_is_not_asked_about() -> None:
     where = place(ReachKind.network)
     assert (await ran("done", Approval.auto, where)).ok
     wrong = ToolResult.from_failure(Failure(FailureKind.tool_error, "NameError: x"))
-    failure = (await ran(wrong, Approval.auto, where)).failure
-    assert failure is not None
+    failure = failure_of(await ran(wrong, Approval.auto, where))
     assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
 
 
@@ -259,19 +258,14 @@ class Bank:
     def gate(self) -> Gate:
         """A gate of a run of its own."""
 
-        @tool(effect="write")
-        async def refund(payment: str, amount: float | str, to: str, note: str | None = "") -> str:
-            """Pay back."""
-            self.paid.append(("refund", payment, amount))
-            return "paid"
+        def paying(name: str) -> Tool:
+            @tool(name=name, effect="write")
+            async def pay(payment: str, amount: float | str, to: str, note: str | None = "") -> str:
+                """Pay."""
+                self.paid.append((name, payment, amount))
+                return "paid"
 
-        @tool(effect="write")
-        async def transfer(
-            payment: str, amount: float | str, to: str, note: str | None = ""
-        ) -> str:
-            """Pay on."""
-            self.paid.append(("transfer", payment, amount))
-            return "paid"
+            return pay
 
         @tool(tool_type="code", effect="none")
         async def run_code(code: str) -> str:
@@ -280,13 +274,14 @@ class Bank:
             return "ran"
 
         stages = (*STAGES, Approving(Approval.guarded, lambda code: self.reached).stage)
-        return Gate(Tools([refund, transfer, run_code]), timeout_s=5, stages=stages)
+        return Gate(
+            Tools([paying("refund"), paying("transfer"), run_code]), timeout_s=5, stages=stages
+        )
 
 
 def leave_of(outcome: StepOutcome) -> str:
     """The hash that the person is asked to allow."""
-    assert outcome.failure is not None
-    return str(outcome.failure.metadata[HELD])
+    return str(failure_of(outcome).metadata[HELD])
 
 
 async def test_approved_write_runs_exactly_as_approved() -> None:

@@ -47,6 +47,12 @@ def check(code: Any, said: str = "", **variables: Any) -> Failure | None:
     return stage(Attempt("run_code", {"code": code}, termination_tools()))
 
 
+def refused(code: Any, said: str = "", **variables: Any) -> Failure:
+    failure = check(code, said, **variables)
+    assert failure is not None
+    return failure
+
+
 MISSING = [
     'cars["zzz"]',
     'cars[["Name", "zzz"]]',
@@ -85,8 +91,7 @@ MISSING = [
 
 @pytest.mark.parametrize("code", MISSING)
 def test_missing_column_is_named_before_code_runs(code: str) -> None:
-    failure = check(code)
-    assert failure is not None
+    failure = refused(code)
     assert failure.kind is FailureKind.tool_error
     assert failure.type is FailureType.SCHEMA_MISMATCH
     assert failure.refusal is RefusalError.validation_failed
@@ -212,8 +217,7 @@ def test_refusal_accounts_for_columns_code_adds_first() -> None:
 
 
 def test_index_level_is_not_a_column() -> None:
-    failure = check('weather["day"]')
-    assert failure is not None
+    failure = refused('weather["day"]')
     assert "no column 'day'" in failure.explanation
 
 
@@ -231,8 +235,7 @@ def test_index_level_is_not_a_column() -> None:
     ],
 )
 def test_single_close_match_is_suggested_not_substituted(asked: str, meant: str) -> None:
-    failure = check(f"cars[{asked!r}]")
-    assert failure is not None
+    failure = refused(f"cars[{asked!r}]")
     assert failure.kind is FailureKind.tool_error
     assert failure.metadata["envelope"]["did_you_mean"] == meant
     assert f"did you mean {meant!r}?" in failure.explanation
@@ -253,8 +256,7 @@ def test_single_close_match_is_suggested_not_substituted(asked: str, meant: str)
 def test_several_close_matches_become_a_question(
     frame: str, asked: str, choices: list[str], said: str
 ) -> None:
-    failure = check(f"{frame}[{asked!r}].mean()", said)
-    assert failure is not None
+    failure = refused(f"{frame}[{asked!r}].mean()", said)
     assert failure.kind is FailureKind.ambiguous_input
     assert failure.suggested_action is Action.ask_user
     assert failure.type is FailureType.UNKNOWN
@@ -275,8 +277,7 @@ def test_several_close_matches_become_a_question(
     ],
 )
 def test_stated_or_unmentioned_columns_are_not_asked_about(said: str, meant: str | None) -> None:
-    failure = check('cars["price"].mean()', said)
-    assert failure is not None
+    failure = refused('cars["price"].mean()', said)
     assert failure.kind is FailureKind.tool_error
     assert failure.refusal is RefusalError.validation_failed
     details = failure.metadata["envelope"]["details"]
@@ -289,15 +290,13 @@ def test_stated_or_unmentioned_columns_are_not_asked_about(said: str, meant: str
 
 def test_spaced_words_match_column() -> None:
     sales = pd.DataFrame({"sales_2022": [1.0], "sales_2023": [2.0], "sales_2024": [3.0]})
-    failure = check('s["sales"].sum()', "What were the total sales in 2023?", s=sales)
-    assert failure is not None
+    failure = refused('s["sales"].sum()', "What were the total sales in 2023?", s=sales)
     assert failure.kind is FailureKind.tool_error
     assert failure.metadata["envelope"]["did_you_mean"] == "sales_2023"
 
 
 def test_all_missing_columns_are_reported_at_once() -> None:
-    failure = check('cars[["zzz", "horsepower", "Name"]]')
-    assert failure is not None
+    failure = refused('cars[["zzz", "horsepower", "Name"]]')
     details = failure.metadata["envelope"]["details"]
     assert [each["column"] for each in details] == ["zzz", "horsepower"]
     assert failure.metadata["envelope"]["did_you_mean"] == "Horsepower"
@@ -305,8 +304,7 @@ def test_all_missing_columns_are_reported_at_once() -> None:
 
 def test_wide_frame_is_listed_in_part() -> None:
     wide = pd.DataFrame({f"c{number}": [1] for number in range(5_000)})
-    failure = check('wide["zzz"]', wide=wide)
-    assert failure is not None
+    failure = refused('wide["zzz"]', wide=wide)
     assert len(failure.metadata["envelope"]["details"]["columns"]) == 40
     assert "and 4960 more" in failure.explanation
     assert len(failure.explanation) < 1_000
@@ -342,8 +340,7 @@ def test_polars_frame_is_read_without_importing_polars(monkeypatch: pytest.Monke
             return 3
 
     monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=DataFrame))
-    failure = check('cars["horse_power"]', cars=DataFrame())
-    assert failure is not None
+    failure = refused('cars["horse_power"]', cars=DataFrame())
     assert failure.metadata["envelope"]["did_you_mean"] == "Horsepower"
     assert check('cars["Name"]', cars=DataFrame()) is None
 

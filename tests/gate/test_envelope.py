@@ -124,54 +124,9 @@ def leaves(*_: Any, **__: Any) -> Any:
     raise SystemExit(3)
 
 
-class BadStr:
-    __str__ = breaks
-
-
-class Leaves:
-    __str__ = leaves
-
-
-class NoText:
-    def __str__(self) -> str:
-        return 5  # type: ignore[return-value]
-
-
-class BadForModel:
-    for_model = breaks
-
-
 class BadDump(BaseModel):
     def model_dump(self, **_: Any) -> Any:
         return breaks()
-
-
-class BadClass:
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return breaks()  # type: ignore[no-any-return]
-
-
-class LyingClass:
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return str
-
-
-class BadList(list[int]):
-    __iter__ = breaks
-
-
-class BadLength(list[int]):
-    __len__ = breaks
-
-
-class BadDict(dict[str, int]):
-    items = breaks
-
-
-class BadKey:
-    __str__ = breaks
 
 
 class Meta(type):
@@ -183,18 +138,23 @@ class OfMeta(metaclass=Meta):
     pass
 
 
+def broken(name: str, base: type = object, *given: Any, **members: Any) -> Any:
+    """An object of a class ``name`` whose ``members`` do harm."""
+    return type(name, (base,), members)(*given)
+
+
 BROKEN: dict[str, Callable[[], Any]] = {
-    "BadStr": BadStr,
-    "Leaves": Leaves,
-    "NoText": NoText,
-    "BadForModel": BadForModel,
+    "BadStr": lambda: broken("BadStr", __str__=breaks),
+    "Leaves": lambda: broken("Leaves", __str__=leaves),
+    "NoText": lambda: broken("NoText", __str__=lambda self: 5),
+    "BadForModel": lambda: broken("BadForModel", for_model=breaks),
     "BadDump": BadDump,
-    "BadClass": BadClass,
-    "LyingClass": LyingClass,
-    "BadList": lambda: BadList([1]),
-    "BadLength": lambda: BadLength([1]),
-    "BadDict": lambda: BadDict(a=1),
-    "OfMeta": lambda: OfMeta(),
+    "BadClass": lambda: broken("BadClass", __class__=property(breaks)),
+    "LyingClass": lambda: broken("LyingClass", __class__=property(lambda self: str)),
+    "BadList": lambda: broken("BadList", list, [1], __iter__=breaks),
+    "BadLength": lambda: broken("BadLength", list, [1], __len__=breaks),
+    "BadDict": lambda: broken("BadDict", dict, {"a": 1}, items=breaks),
+    "OfMeta": OfMeta,
 }
 
 
@@ -214,16 +174,15 @@ def test_unprintable_object_is_described(name: str) -> None:
 
 
 def test_unprintable_key_is_described() -> None:
-    assert list(plain({BadKey(): 1}).values()) == [1]
+    assert list(plain({broken("BadKey", __str__=breaks): 1}).values()) == [1]
 
 
 def test_keyboard_interrupt_passes_through() -> None:
-    class Interrupted:
-        def __str__(self) -> str:
-            raise KeyboardInterrupt
+    def interrupted(_: Any) -> str:
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        plain(Interrupted())
+        plain(broken("Interrupted", __str__=interrupted))
 
 
 def referring_to_itself() -> Any:

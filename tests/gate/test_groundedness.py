@@ -157,25 +157,6 @@ def test_unsupported_number_is_marked_not_refused(summary: str, mark: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("summary", "marks"),
-    [
-        ("UPS made $80,074.92, DHL $76,004.90.", []),
-        ("$80,074.92 came from UPS and $73,010.59 from FedEx.", []),
-        ("Revenue is $80,074.92 for UPS, less for the others ($73,010.59 and more).", []),
-        ("FedEx made $80,074.92.", ["80,074.92"]),
-        ("UPS made $73,010.59 and FedEx $80,074.92.", ["80,074.92"]),
-        ("UPS had 74 orders at $1,082.09.", []),
-        ("The mean price of UPS is $80,074.92.", ["80,074.92"]),
-        ("FedEx had 69 orders.", ["69"]),
-        ("DHL took 1,101.52 orders.", ["1,101.52"]),
-        ("The revenue per order is $1,101.52 for DHL.", []),
-    ],
-)
-def test_number_is_checked_against_its_stated_place(summary: str, marks: list[str]) -> None:
-    assert unsupported(summary, Results([TABLE])) == marks
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "| carrier | orders |\n|---|---:|\n| DHL | 69 |\n| FedEx | 5734 |\n",
@@ -192,18 +173,6 @@ def test_tables_are_read_in_every_print_format(text: str) -> None:
     assert unsupported("FedEx had 5,734 orders, 5,803 with DHL.", Results([text])) == []
 
 
-@pytest.mark.parametrize(
-    "summary",
-    [
-        "Overall an order brings 1,145.45 of revenue.",
-        "UPS has 35.0 % of the revenue and DHL 33.2 %, 1.8 points less.",
-        "UPS is 4.9 % above the mean revenue of 76,363.47.",
-    ],
-)
-def test_totals_shares_and_means_count_as_support(summary: str) -> None:
-    assert unsupported(summary, Results([TABLE])) == []
-
-
 LONG = """\
          year          source  net_generation
 0  2001-01-01    Fossil Fuels           35361
@@ -213,27 +182,49 @@ LONG = """\
 4  2017-01-01  Nuclear Energy            5214
 5  2017-01-01      Renewables           21933
 """
+YEARS = "year  generation\n" + "\n".join(f"{2001 + n}  {1437 + n * n * 71}" for n in range(17))
+CITIES = "        cost\n" + "".join(f"city{n:02}  {n * n * 1.37:.2f}\n" for n in range(1, 31))
+# The header of an index is no column's, and a month is known by its name.
+MONTHS = "month       amount\n2025-08  96626.17\n2025-12  90702.18\n"
+BRANCHES = "branch     amount\nKöln    955000.10\nBonn    811111.20\n"
+CLAIMS: list[tuple[tuple[str, ...], str, list[str]]] = [
+    ((TABLE,), "UPS made $80,074.92, DHL $76,004.90.", []),
+    ((TABLE,), "$80,074.92 came from UPS and $73,010.59 from FedEx.", []),
+    ((TABLE,), "Revenue is $80,074.92 for UPS, less for the others ($73,010.59 and more).", []),
+    ((TABLE,), "FedEx made $80,074.92.", ["80,074.92"]),
+    ((TABLE,), "UPS made $73,010.59 and FedEx $80,074.92.", ["80,074.92"]),
+    ((TABLE,), "UPS had 74 orders at $1,082.09.", []),
+    ((TABLE,), "The mean price of UPS is $80,074.92.", ["80,074.92"]),
+    ((TABLE,), "FedEx had 69 orders.", ["69"]),
+    ((TABLE,), "DHL took 1,101.52 orders.", ["1,101.52"]),
+    ((TABLE,), "The revenue per order is $1,101.52 for DHL.", []),
+    ((TABLE,), "Overall an order brings 1,145.45 of revenue.", []),
+    ((TABLE,), "UPS has 35.0 % of the revenue and DHL 33.2 %, 1.8 points less.", []),
+    ((TABLE,), "UPS is 4.9 % above the mean revenue of 76,363.47.", []),
+    ((LONG,), "The share of renewables rose from 3.5 % in 2001 to 38.8 % in 2017.", []),
+    ((LONG,), "Renewables made up 3.5 % of net generation in 2001.", []),
+    ((LONG,), "In 2017 the sources generated 18,825 on average, 56,476 together.", []),
+    ((LONG,), "The share of renewables rose from 3.7 % in 2001 to 38.8 % in 2017.", ["3.7"]),
+    ((LONG,), "Renewables made up 40.8 % of net generation in 2017.", ["40.8"]),
+    ((YEARS,), "The average over the 17 years is 7,685 GWh.", []),
+    ((YEARS,), "The average over the 17 years is 7,885 GWh.", ["7,885"]),
+    ((CITIES,), "City07 and City19 cost 561.70, or 4.34 % of all.", []),
+    ((CITIES,), "City07 and City19 cost 571.70, or 5.74 % of it.", ["571.70", "5.74"]),
+    (
+        (MONTHS, BRANCHES),
+        "Köln's best month was August with 96,626.17, ahead of December with 90,702.18.",
+        [],
+    ),
+    ((MONTHS, BRANCHES), "The amount of August was 96,626.17.", []),
+    ((MONTHS, BRANCHES), "The amount of August was 90,702.18.", ["90,702.18"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("summary", "marks"),
-    [
-        ("The share of renewables rose from 3.5 % in 2001 to 38.8 % in 2017.", []),
-        ("Renewables made up 3.5 % of net generation in 2001.", []),
-        ("In 2017 the sources generated 18,825 on average, 56,476 together.", []),
-        ("The share of renewables rose from 3.7 % in 2001 to 38.8 % in 2017.", ["3.7"]),
-        ("Renewables made up 40.8 % of net generation in 2017.", ["40.8"]),
-    ],
-)
-def test_share_or_mean_of_named_rows_is_supported(summary: str, marks: list[str]) -> None:
-    assert unsupported(summary, Results([LONG])) == marks
-
-
-def test_mean_of_fully_shown_column_is_supported() -> None:
-    rows = "\n".join(f"{2001 + n}  {1437 + n * n * 71}" for n in range(17))
-    held = Results([f"year  generation\n{rows}"])
-    assert unsupported("The average over the 17 years is 7,685 GWh.", held) == []
-    assert unsupported("The average over the 17 years is 7,885 GWh.", held) == ["7,885"]
+@pytest.mark.parametrize(("tables", "summary", "marks"), CLAIMS)
+def test_number_is_checked_against_its_stated_place(
+    tables: tuple[str, ...], summary: str, marks: list[str]
+) -> None:
+    assert unsupported(summary, Results(tables)) == marks
 
 
 @pytest.mark.parametrize(
@@ -281,17 +272,6 @@ def test_marked_number_does_not_support_itself() -> None:
     assert '"requested": "return_report"' in answer
 
 
-def test_index_header_is_no_column_and_months_match_by_name() -> None:
-    months = "month       amount\n2025-08  96626.17\n2025-12  90702.18\n"
-    held = Results([months, "branch     amount\nKöln    955000.10\nBonn    811111.20\n"])
-    for true in (
-        "Köln's best month was August with 96,626.17, ahead of December with 90,702.18.",
-        "The amount of August was 96,626.17.",
-    ):
-        assert unsupported(true, held) == []
-    assert unsupported("The amount of August was 90,702.18.", held) == ["90,702.18"]
-
-
 def test_refusal_gives_remedy_and_comes_once() -> None:
     summary = "`sales_2` has 1,999.5 rows. Published the chart."
     failure, _ = said(summary)
@@ -328,16 +308,6 @@ def test_non_text_is_ignored(text: Any) -> None:
 def test_numbers_in_comments_are_not_evidence() -> None:
     assert said("The mean is 77.77.", seen(code=["x = 1  # 77.77"])) == (None, ["77.77"])
     assert said("The mean is 77.77.", seen(code=["x = 77.77"])) == (None, [])
-
-
-def test_named_rows_of_long_table_support_sum_and_share() -> None:
-    rows = "\n".join(f"city{n:02}  {n * n * 1.37:.2f}" for n in range(1, 31))
-    results = Results([f"        cost\n{rows}\n"])
-    assert unsupported("City07 and City19 cost 561.70, or 4.34 % of all.", results) == []
-    assert unsupported("City07 and City19 cost 571.70, or 5.74 % of it.", results) == [
-        "571.70",
-        "5.74",
-    ]
 
 
 def test_columns_of_long_table_support_sum_and_mean() -> None:

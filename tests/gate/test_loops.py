@@ -25,6 +25,12 @@ def first_loop(steps: Sequence[Step]) -> tuple[int, dict[str, Any]] | None:
     return None
 
 
+def the_loop(steps: Sequence[Step]) -> tuple[int, dict[str, Any]]:
+    found = first_loop(steps)
+    assert found is not None
+    return found
+
+
 def search(query: str, observation: str = DELAYED) -> Step:
     return "search", {"query": query}, observation
 
@@ -162,8 +168,7 @@ HONEST: list[tuple[str, list[Step]]] = [
     ("steps", "number", "kind"), [each[1:] for each in LOOPS], ids=[each[0] for each in LOOPS]
 )
 def test_loop_is_detected_before_next_call(steps: list[Step], number: int, kind: str) -> None:
-    found = first_loop(steps)
-    assert found is not None
+    found = the_loop(steps)
     assert (found[0], found[1]["loop"]) == (number, kind)
 
 
@@ -178,14 +183,12 @@ def test_progress_is_no_loop(steps: list[Step]) -> None:
     ids=["call", "cycle"],
 )
 def test_loop_answer_repeats_known_results(steps: list[Step], known: str) -> None:
-    found = first_loop(steps)
-    assert found is not None
+    found = the_loop(steps)
     assert (found[1]["already_known"], found[1]["count"]) == (known, 3)
 
 
 def test_known_results_are_quoted_shortened() -> None:
-    found = first_loop([order("A102", "a long line\n" * 1000)] * 3)
-    assert found is not None
+    found = the_loop([order("A102", "a long line\n" * 1000)] * 3)
     known = found[1]["already_known"]
     assert len(known) <= MAX_SHOWN
     assert known.startswith("a long line a long line")
@@ -195,8 +198,7 @@ def test_known_results_are_quoted_shortened() -> None:
 def test_long_texts_are_compared_whole() -> None:
     steps = [search("A102 " + "word " * 400 + str(n)) for n in range(6)]
     assert first_loop(steps) is None
-    found = first_loop([steps[0]] * 3)
-    assert found is not None
+    assert first_loop([steps[0]] * 3) is not None
 
 
 def test_loop_state_survives_suspension() -> None:

@@ -419,17 +419,6 @@ async def test_error_evidence_is_small_json(error: Exception) -> None:
     assert len(json.dumps(facts_in(await step(raising(error))))) < 12_000
 
 
-async def test_deadline_is_evidence() -> None:
-    @tool(timeout_s=SOON)
-    async def late() -> None:
-        """Never ends."""
-        await asyncio.Event().wait()
-
-    assert facts_in(await step(late)) == {"type": "timeout"}
-    reported = giving(lambda: ToolResult(exception_message="ValueError: no"))
-    assert facts_in(await step(reported)) == {"error_row": ""}
-
-
 @pytest.mark.parametrize("facts", ["words", {"status": {1, 2}, "names": 5}])
 @pytest.mark.parametrize("said", [{}, {"error_type": 5, "error_message": ["x"]}])
 async def test_tool_metadata_is_no_evidence(facts: Any, said: dict[str, Any]) -> None:

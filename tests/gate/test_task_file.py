@@ -92,18 +92,6 @@ def test_file_holds_all_four_parts() -> None:
     )
 
 
-@pytest.mark.parametrize("text", [STATES, CONTRACT, RULES, POLICY])
-def test_each_part_works_alone(text: str) -> None:
-    playbook = read(text)
-    said = [
-        playbook.procedure is not None,
-        playbook.contract is not None,
-        bool(playbook.constraints),
-        playbook.policy is not None,
-    ]
-    assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
-
-
 def test_single_rule_and_identifier_suffice() -> None:
     assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
     assert read("contract: {identifiers: {order_id: A102}}") == Playbook(

@@ -380,13 +380,6 @@ async def test_write_with_unprintable_answer_is_recorded(office: Office) -> None
     assert office.sent == ["ann"]
 
 
-async def test_write_raising_with_no_effect_may_run_again(office: Office) -> None:
-    failure = failure_of(await sent(sending(office, raising(ValueError("no"))), office.effects))
-    assert failure.effect is Effect.none
-    assert office.effects.standing(KEY) is None
-    assert (await sent(sending(office), office.effects)).ok
-
-
 class ReadTimeout(Exception):
     """As a client names it that is not imported here."""
 
@@ -549,20 +542,6 @@ def looked_up(office: Office) -> Callable[..., Any]:
         return f"found for {to}" if to in office.sent else None
 
     return reconcile
-
-
-async def test_deadline_before_effect_is_reconciled_and_retryable(office: Office) -> None:
-    @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
-    async def stuck(to: str) -> None:
-        """Never gets there."""
-        await hanging()
-
-    failure = failure_of(await sent(stuck, office.effects))
-    assert failure.effect is Effect.none
-    assert failure.suggested_action is Action.retry
-    assert "did not take effect" in failure.explanation
-    assert (await sent(sending(office), office.effects)).ok
-    assert office.sent == ["ann"]
 
 
 async def yes_or_no(office: Office, to: str) -> bool:

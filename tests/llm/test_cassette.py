@@ -91,27 +91,6 @@ async def test_recorded_answer_is_replayed_without_model(tape: Tape) -> None:
     assert second[0] == Delta("Done.")
 
 
-class Piecewise(ScriptedModel):
-    """Says its answer in pieces, and thinks before."""
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        async for item in super().stream(request):
-            if isinstance(item, Delta):
-                for letter in item.text:
-                    yield Delta(letter)
-            else:
-                yield item
-
-
-async def test_streamed_answer_replays_in_chunks(tape: Tape) -> None:
-    model = recorded(Piecewise([say("Done.")]), recorder(tape))
-    (live,) = await said(model, asked())
-    assert [item.text for item in live if isinstance(item, Delta)] == list("Done.")
-    (again,) = await said(player(tape), asked())
-    assert again[0] == Delta("Done.")
-    assert again[-1] == live[-1].__class__(**{**vars(live[-1]), "cost_usd": 0.0})
-
-
 async def test_unpriced_answer_costs_nothing_in_replay(tape: Tape) -> None:
     await record(tape, [say("Done.")], asked())
     (again,) = await said(player(tape), asked())

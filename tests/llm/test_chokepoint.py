@@ -350,13 +350,6 @@ async def test_foreign_stream_item_is_a_clear_failure(item: Any) -> None:
     assert fake.closed
 
 
-async def test_invalid_secrets_do_not_spoil_the_failure() -> None:
-    class Careless(Fake):
-        secrets = None
-
-    assert (await failure_of(Careless(GONE))).kind is TRANSIENT
-
-
 async def test_model_raising_before_streaming_is_a_failure() -> None:
     class Unready(Fake):
         def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:

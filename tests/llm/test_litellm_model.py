@@ -25,9 +25,9 @@ from parsimony_kernel.testing.provider import (
     Reply,
     Wire,
 )
-from parsimony_kernel.testing.scripted import call, calls, raw_call, say
+from parsimony_kernel.testing.scripted import call, calls, say
 from tests.llm import dialects
-from tests.llm.dialects import KEY, TOOL, WARNINGS
+from tests.llm.dialects import KEY, WARNINGS
 
 pytestmark = WARNINGS
 GPT_5 = "openai/gpt-5"
@@ -66,20 +66,6 @@ async def test_text_and_reasoning_stream_into_completion() -> None:
     assert last.cost_usd is not None
     assert last.cost_usd > 0
     assert last.model == "openai/gpt-5"
-
-
-async def test_tool_calls_keep_exact_arguments() -> None:
-    odd = '{"code":  "print(\\"ü\\")" , "purpose":"say it"}'
-    reply = calls(raw_call("run_code", odd, call_id="one"), call("run_code", code="2"), text="So.")
-    with LoopbackProvider([reply]) as provider:
-        *_, last = await ask(model_at(provider), tools=[TOOL])
-    assert isinstance(last, Completion)
-    first, second = last.message.tool_calls
-    assert (first.id, first.function.name, first.function.arguments) == ("one", "run_code", odd)
-    assert json.loads(second.function.arguments) == {"code": "2"}
-    assert last.message.content == "So."
-    assert last.choices[0].finish_reason == "tool_calls"
-    assert provider.requests[0].body["tools"] == [TOOL]
 
 
 @pytest.mark.parametrize("wire", [Wire.usage_nan, Wire.usage_absurd])
@@ -371,16 +357,3 @@ async def test_missing_key_error_names_variable(monkeypatch: pytest.MonkeyPatch)
     *_, last = await ask(LiteLLMModel({"model": "openai/gpt-5"}, environ={}))
     assert isinstance(last, Failure)
     assert last.metadata["variable"] == "OPENAI_API_KEY"
-
-
-async def test_litellm_assertion_becomes_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm = import_litellm()
-
-    async def acompletion(**arguments: Any) -> Any:
-        raise AssertionError("unreachable")
-
-    monkeypatch.setattr(litellm, "acompletion", acompletion)
-    model = LiteLLMModel({"model": "openai/gpt-5", "api_base": "http://localhost:9"}, environ={})
-    *_, last = await ask(model)
-    assert isinstance(last, Failure)
-    assert "unreachable" in last.explanation

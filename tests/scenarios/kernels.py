@@ -11,7 +11,7 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import journal_path
-from parsimony_kernel.testing.kernel_process import PATIENCE_S, Cell, LiveKernel, live_kernel
+from parsimony_kernel.testing.kernel_process import PATIENCE_S, LiveKernel, live_kernel
 
 from .conftest import _SETUP
 
@@ -103,21 +103,6 @@ class Bell:
 
     def close(self) -> None:
         os.close(self._pipe)
-
-
-def click(kernel: LiveKernel, cell: Cell, button: str, times: int = 1) -> None:
-    """As ipywidgets in the browser: custom messages to the comm of a button of ``cell``."""
-    client = kernel._client
-    for opened in cell.of_type("comm_open"):
-        if opened["data"]["state"].get("description") == button:
-            content = {
-                "comm_id": opened["comm_id"],
-                "data": {"method": "custom", "content": {"event": "click"}},
-            }
-            for _ in range(times):
-                client.shell_channel.send(client.session.msg("comm_msg", content))
-            return
-    raise AssertionError(f"there is no button {button!r}")
 
 
 def printed(kernel: LiveKernel, expression: str) -> str:

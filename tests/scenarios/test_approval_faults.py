@@ -23,7 +23,6 @@ from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
 from .agents import proved_in, proves
-from .kernels import Desk, click, printed
 from .notebooks import DONE, Notebook, answered, begun, question, refusal_of, turn
 
 ROWS = {
@@ -222,32 +221,6 @@ async def test_thousand_answers_are_one(notebook: Notebook, sessions: int) -> No
     assert came[-1].startswith("refused: No question is")
     assert ledger(notebook) == "1\n"
     assert [each.status for each in first.turns()] == ["done"]
-
-
-@proves("a thousand clicks")
-@pytest.mark.kernel
-def test_thousand_button_clicks_are_one(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    try:
-        again = "call('run_code', code='again = 1')"
-        done = "call('return_done', summary='ok')"
-        desk.use(f"ScriptedModel([call('run_code', code={SHELL!r}), {again}, {done}])")
-        cell = desk.kernel.run("%%agent\nwrite", cell_id="writing")
-        assert desk.statuses() == ["suspended"]
-        click(desk.kernel, cell, "Run it", THOUSAND)
-        for _ in range(THOUSAND):
-            # Each message gives the kernel time to go on with the turn.
-            assert printed(desk.kernel, "6 * 7") == "42"
-            if desk.statuses() == ["done"]:
-                break
-        assert desk.statuses() == ["done"]
-        assert (tmp_path / "ledger.txt").read_text() == "1\n"
-        click(desk.kernel, cell, "Run it", THOUSAND)
-        assert printed(desk.kernel, "again") == "1"
-        assert desk.statuses() == ["done"]
-        assert (tmp_path / "ledger.txt").read_text() == "1\n"
-    finally:
-        desk.close()
 
 
 # -- two processes answer at once

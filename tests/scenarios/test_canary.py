@@ -6,19 +6,18 @@ What is the person's own stays as it is: the data, the procedure and their names
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
     RunCompleted,
-    TextDelta,
     ToolEvent,
     UserInputRequested,
 )
@@ -30,7 +29,6 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from parsimony_kernel.tools import Tools, tool
-from tests.scenarios.kernels import Desk
 from tests.scenarios.notebooks import shown, told
 
 # The secret is what follows the name; each is told apart from all others by its first word.
@@ -122,13 +120,6 @@ async def place(tmp_path: Path, scripted: Callable[..., NotebookSession]) -> Pla
         f"constraints:\n  - Never print password={IN_PROCEDURE}\n", "utf-8"
     )
     return Place(tmp_path, executor, scripted)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    opened = Desk(tmp_path)
-    yield opened
-    opened.close()
 
 
 def found_in(text: str) -> list[str]:
@@ -267,54 +258,4 @@ async def test_write_record_hides_secret_and_still_matches(place: Place) -> None
     session.tools.added = lambda: Tools([send])  # type: ignore[method-assign]
     await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
     assert sent == [IN_CODE, IN_TITLE]
-    assert_clean(place)
-
-
-@pytest.mark.kernel
-def test_kernel_output_and_files_hide_secret(desk: Desk) -> None:
-    mine = MINE.replace(OF_THE_MODEL, "none")
-    desk.kernel.run(f"import os\nos.environ['WAREHOUSE_TOKEN'] = {IN_ENVIRONMENT!r}\n{mine}")
-    desk.use(
-        "ScriptedModel(["
-        f"calls(call('run_code', code={f'api_key = {IN_CODE!r}; people'!r}),"
-        f" text={f'With password={IN_PROSE}'!r}),"
-        f"call('run_code', code={'print(creds, os.environ)'!r}),"
-        f"call('run_code', code={f'raise ValueError({IN_ENVIRONMENT!r})'!r}),"
-        f"call('ask_user', question={f'Is password={IN_QUESTION} right?'!r},"
-        f" choices=[{f'password={IN_CHOICE}'!r}, 'no'])])"
-    )
-    cell = desk.kernel.run(
-        f"%%agent --approve auto\nUse password={IN_REQUEST} or {IN_ENVIRONMENT}", cell_id="a"
-    )
-    assert "right?" in cell.text
-    assert REDACTED in cell.text
-    assert found_in(json.dumps(cell.outputs, ensure_ascii=False, default=str)) == []
-    written = [path.read_bytes() for path in desk.folder.rglob(".ockham/**/*") if path.is_file()]
-    assert written
-    assert found_in(b"".join(written).decode("utf-8", "replace")) == []
-
-
-async def test_split_secret_is_not_emitted_in_parts(place: Place) -> None:
-    text = f"One. Then password={IN_PROSE} and\n{IN_ENVIRONMENT} end."
-
-    class Streaming(Keeping):
-        async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
-            async for item in super().stream(request):
-                if isinstance(item, Completion) and item.message.content:
-                    for letter in item.message.content:
-                        yield Delta(letter)
-                    yield item
-                elif not (isinstance(item, Delta) and item.text):
-                    yield item
-
-    model = Streaming([calls(call("return_done", summary="ok"), text=text)])
-    session = place.open()
-    session._model = model
-    place.models.append(model)
-    events = await place.follow(
-        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
-    )
-    pieces = [event.content for event in events if isinstance(event, TextDelta)]
-    assert len(pieces) > 3
-    assert "".join(pieces) == f"One. Then password={REDACTED} and\n{REDACTED} end."
     assert_clean(place)

@@ -80,21 +80,6 @@ async def test_declined_step_restores_file(scripted: Any, data: Path) -> None:
     assert data.read_text() == "old"
 
 
-async def test_large_file_is_asked_about(
-    scripted: Any, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("parsimony_kernel.lineage.file_backups.ROOM_BYTES", 2)
-    session = scripted(call("run_code", code=OVERWRITE), DONE)
-    asked = await ask(session)
-    assert isinstance(asked, UserInputRequested)
-    assert "replaces a file that is too large to be kept for undo: data.csv" in (
-        asked.context or ""
-    )
-    assert data.read_text() == "old"
-    await gather(session.resume("Run it"))
-    assert data.read_text() == "new"
-
-
 async def test_file_created_by_turn_stays(scripted: Any, tmp_path: Path) -> None:
     more = "with open('made.csv', 'a') as f:\n    n = f.write('more')"
     makes = more.replace("more", "made")

@@ -16,8 +16,6 @@ from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
 from .agents import proved_in, proves
 from .conftest import Use
 from .kernels import Bell, Desk, printed
-from .test_stop import PHASES as STALLING
-from .test_stop import code
 
 pytestmark = pytest.mark.kernel
 
@@ -35,12 +33,24 @@ ROWS = {
 }
 
 
+def code(source: str) -> str:
+    return f"ScriptedModel([call('run_code', code={source!r})])"
+
+
 # What stalls a turn in a phase, and the sign of it; after more attempts the breaker would open.
 # Where no token comes, the time goes by while nothing but the request is told.
 RUNNING = {
-    **STALLING,
-    "first token": (STALLING["first token"][0], "Reading the request … · "),
-    "back-off": (STALLING["back-off"][0], "attempt 1"),
+    "first token": ("HangingModel('first token')", "Reading the request … · "),
+    "mid-stream": ("HangingModel('mid-stream')", "Thinking"),
+    "back-off": ("HangingModel('back-off')", "attempt 1"),
+    "python": (code("while True: pass"), "while True"),
+    "swallowed": (
+        code("while True:\n    try:\n        pass\n    except BaseException:\n        continue"),
+        "while True",
+    ),
+    "sleep": (code("import time\ntime.sleep(100)"), "time.sleep"),
+    "await": (code("import asyncio\nawait asyncio.sleep(100)"), "asyncio.sleep"),
+    "subprocess": (code("import subprocess\nsubprocess.run(['sleep', '100'])"), "subprocess.run"),
 }
 SUMMARY = "All of it is done."
 DONE = f"call('return_done', summary={SUMMARY!r})"
@@ -248,22 +258,24 @@ def test_endless_output_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str)
 
 
 @proves("SIGINT twice", *(f"SIGINT, {phase}" for phase in PHASES))
-@pytest.mark.parametrize("phase", PHASES)
-def test_double_stop_ends_one_turn(kernel: LiveKernel, use: Use, phase: str) -> None:
+@pytest.mark.parametrize("phase", RUNNING)
+def test_stop_and_double_stop_end_one_turn(kernel: LiveKernel, use: Use, phase: str) -> None:
     model, sign = RUNNING[phase]
     kernel.run("mine = [1, 2]")
-    for _ in range(2):
+    for presses in (1, 2):
         use(model)
         request = kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=f"stop {phase}")
         kernel.until(request, sign)
-        kernel.interrupt()
-        kernel.interrupt()
+        for _ in range(presses):
+            kernel.interrupt()
         cell = kernel.end(request)
         assert cell.status == "error"
         assert "Stopped" in cell.text
         assert cell.of_type("error") == []
         assert printed(kernel, "mine") == "[1, 2]"
-        assert kernel.run("%agent history").text.count("running") == 0
+        history = kernel.run("%agent history").text
+        assert "cancelled" in history
+        assert "running" not in history
     assert_usable(kernel, use)
 
 

@@ -19,30 +19,6 @@ half = 0.5
 '''
 
 
-REFUND = '''
-refunded = []
-
-def refund_order(order: str) -> str:
-    """Give the money back."""
-    refunded.append(order)
-    return f"refunded {order}"
-'''
-
-
-def test_alarming_function_asks_and_runs_once(kernel: LiveKernel, use: Use) -> None:
-    kernel.run(REFUND)
-    use(
-        "ScriptedModel([call('refund_order', order='A102'),"
-        " call('return_done', summary='refunded A102')])"
-    )
-    kernel.run("%agent tools add refund_order")
-    asked = kernel.run("%%agent\ngive the money back", cell_id="refund").text
-    assert "May refund_order run?" in asked
-    assert kernel.run("print(refunded)").text == "[]\n"
-    assert "refunded A102" in kernel.run("%agent answer Run it").text
-    assert kernel.run("print(refunded)").text == "['A102']\n"
-
-
 def test_agent_code_cannot_change_tools_or_model(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     kernel.run("def more(x: int) -> int:\n    return x")

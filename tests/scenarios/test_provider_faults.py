@@ -265,23 +265,6 @@ async def test_breaker_blocks_provider_until_one_probe(fault: HttpError) -> None
     assert tally.effects == []
 
 
-@proves("503 for ever")
-async def test_recovered_provider_closes_breaker() -> None:
-    tally = Tally()
-    script: list[Reply] = [*itertools.repeat(OVERLOADED, 5), ADD, DONE]
-    with LoopbackProvider(script) as provider:
-        agent = agent_at(config_of(provider), tools=tally.tools)
-        for _ in range(2):
-            assert isinstance((await drive(agent, provider)).last, Handoff)
-        assert isinstance(agent.clock, ManualClock)
-        agent.clock.advance(61)
-        ran = await drive(agent, provider)
-        assert breaker_state(agent) == "closed"
-    provider.assert_exhausted()
-    assert isinstance(ran.last, RunCompleted)
-    assert tally.effects == [1]
-
-
 def window(characters: int, answers: Iterator[Reply]) -> Callable[[dict[str, Any]], Reply]:
     """A provider's step that takes ``characters`` more than the first request had, and no more."""
     sizes: list[int] = []

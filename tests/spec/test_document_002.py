@@ -8,6 +8,7 @@ import inspect
 import json
 import subprocess
 import sys
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from datetime import datetime, timedelta
@@ -1235,13 +1236,22 @@ def test_content_sha_is_sha256() -> None:
 
 
 def test_notebook_content_ignores_trailing_whitespace() -> None:
-    assert notebook_content_sha("a = 1\n") == notebook_content_sha("a = 1   \n\n")
-    assert notebook_content_sha("a = 1") != notebook_content_sha("a = 2")
+    sha = notebook_content_sha("x = 1\nif x:\n    y = 2")
+    assert notebook_content_sha("x = 1  \nif x:\n    y = 2\t\n\n") == sha
+    assert notebook_content_sha("x = 1\r\nif x:\r\n    y = 2") == sha
+    assert notebook_content_sha("x = 1\nif x:\n  y = 2") != sha
 
 
 @pytest.mark.parametrize(
     ("path", "logical"),
-    [("notebooks/foo.py", "foo"), ("foo.py", "foo"), ("a/b/gdp_2024.py", "gdp_2024")],
+    [
+        ("notebooks/foo.py", "foo"),
+        ("foo.py", "foo"),
+        ("a/b/gdp_2024.py", "gdp_2024"),
+        ("C:\\work\\foo.ipynb", "foo"),
+        ("/abs/v1.2.ipynb", "v1.2"),
+        (unicodedata.normalize("NFD", "é.ipynb"), "é"),
+    ],
 )
 def test_notebook_id_is_its_base_name(path: str, logical: str) -> None:
     assert notebook_logical_id(path) == logical

@@ -79,6 +79,23 @@ def told(envelope: Mapping[str, Any]) -> str:
     return json.dumps(envelope)
 
 
+@pytest.mark.parametrize(
+    ("made", "documented"),
+    [
+        (LoopBreaker(), {"max_steps": 15, "max_identical": 3, "same_tool_streak": 5}),
+        (LoopBreaker(), {"semantic_threshold": 0.9, "tool_call_history": []}),
+        (TokenBudget(), {"max_tokens": 100_000, "max_cost": 1.0, "pricing": {}}),
+        (TokenBudget(), {"used_tokens": 0, "estimated_cost": 0.0}),
+        (CircuitBreaker(), {"CLOSED": "closed", "OPEN": "open", "HALF_OPEN": "half_open"}),
+        (CircuitBreaker(), {"failure_threshold": 5, "reset_timeout": 60.0, "state": "closed"}),
+        (CircuitBreaker(2, 10), {"reset_timeout": 10, "failure_count": 0, "last_failure_time": 0}),
+        (HumanInTheLoop(), {"review_threshold": 0.7, "max_retries": 3, "escalation_queue": []}),
+    ],
+)
+def test_mechanism_has_documented_limits(made: Any, documented: dict[str, Any]) -> None:
+    assert {name: getattr(made, name) for name in documented} == documented
+
+
 # Arguments.
 
 
@@ -156,13 +173,6 @@ async def test_invented_tool_never_runs_and_answer_lists_tools(
 
 
 # The loop breaker, a library.
-
-
-def test_loop_breaker_has_documented_limits() -> None:
-    breaker = LoopBreaker()
-    assert (breaker.max_steps, breaker.max_identical) == (15, 3)
-    assert (breaker.same_tool_streak, breaker.semantic_threshold) == (5, 0.9)
-    assert breaker.tool_call_history == []
 
 
 def test_third_identical_call_is_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,12 +303,6 @@ RATES = {"order-model": {"input": 1.0, "output": 2.0}}
 
 def small_budget(**more: Any) -> TokenBudget:
     return TokenBudget(**{"max_tokens": 1_000, "max_cost_usd": 0.01, "pricing": RATES, **more})
-
-
-def test_budget_has_documented_limits() -> None:
-    budget = TokenBudget()
-    assert (budget.max_tokens, budget.max_cost) == (100_000, 1.0)
-    assert (budget.used_tokens, budget.estimated_cost, budget.pricing) == (0, 0.0, {})
 
 
 def test_budget_example_prints_as_stated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -866,15 +870,6 @@ async def pending(breaker: CircuitBreaker) -> tuple[asyncio.Future[str], asyncio
     return answer, task
 
 
-def test_breaker_states_and_limits_match_document() -> None:
-    breaker: Any = CircuitBreaker()
-    assert (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN) == ("closed", "open", "half_open")
-    assert (breaker.failure_threshold, breaker.reset_timeout) == (5, 60.0)
-    assert (breaker.state, breaker.failure_count) == ("closed", 0)
-    assert breaker.last_failure_time == 0.0
-    assert CircuitBreaker(2, 10).reset_timeout == 10
-
-
 async def test_call_passes_arguments_and_result() -> None:
     endpoint = Endpoint()
     assert await endpoint.breaker.call(endpoint.answer, "ab", times=2) == "abab"
@@ -1152,8 +1147,6 @@ def test_escalation_request_has_documented_fields() -> None:
         "priority",
         "suggested_action",
     ]
-    desk = HumanInTheLoop()
-    assert (desk.review_threshold, desk.max_retries, desk.escalation_queue) == (0.7, 3, [])
 
 
 @pytest.mark.parametrize(
@@ -1170,6 +1163,9 @@ def test_escalation_request_has_documented_fields() -> None:
         ("modify", 0, None, "safety_check", 1),
         ("transfer", 0, None, "safety_check", 1),
         ("refund", 0, None, "safety_check", 1),
+        ("refund_order", 0, None, "safety_check", 1),
+        ("Delete", 0, None, "safety_check", 1),
+        ("read", 0, float("nan"), "policy_review", 3),
         # The most severe, where the printed class reports the first.
         ("refund", 3, 0.1, "safety_check", 1),
         ("refund", 0, 0.1, "safety_check", 1),
@@ -1222,10 +1218,12 @@ def approved(clock: ManualClock | None = None) -> tuple[Approvals, str]:
 
 def test_approval_is_single_use() -> None:
     approvals, asked = approved()
+    assert not any(approvals.decide(asked, approved=True) for _ in range(1_000))
+    other = approvals.ask(*REFUND)
     approvals.spend(asked, *REFUND)
-    for _ in range(3):
+    for spent in (asked, asked, other):
         with pytest.raises(ApprovalError):
-            approvals.spend(asked, *REFUND)
+            approvals.spend(spent, *REFUND)
 
 
 @pytest.mark.parametrize(

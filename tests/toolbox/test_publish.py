@@ -14,7 +14,7 @@ from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.error_table import KNOWN, ROWS
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_event
-from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
@@ -23,7 +23,7 @@ from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools
-from parsimony_kernel.tools import ToolResult, Tools
+from parsimony_kernel.tools import ToolResult
 from tests.artifacts.report_cases import origin
 
 
@@ -40,57 +40,72 @@ FRAME = pd.DataFrame({"g": ["a", "b"], "v": [1, 2]})
 CHART = alt.Chart(FRAME).mark_bar().encode(x="g:N", y="v:Q")
 
 
-def _tools(
-    root: Path,
-    events: list[AgentEvent],
-    notebook: str = "work.ipynb",
-    *,
-    executor: CodeExecutor | None = None,
-    **given: Any,
-) -> Tools:
-    stamped = {"sales": FRAME, "chart": CHART, "numbers": [1, 2]}
-    executor = executor or _namespace(*stamped, **stamped, unstamped=FRAME)
-    publisher = Publisher(ArtifactStore(root), notebook_path=notebook)
-    return publish_tools(executor, publisher, events.append, lambda: "run-1", **given)
+class Desk:
+    """The tools over a namespace, as a model calls them, and what they announce."""
+
+    def __init__(self, root: Path, notebook: str = "work.ipynb", **given: Any) -> None:
+        self.root = root
+        self.events: list[AgentEvent] = []
+        self.seen: set[tuple[str, str]] = set()
+        stamped = {"sales": FRAME, "chart": CHART, "numbers": [1, 2]}
+        executor = given.pop("executor", None) or _namespace(*stamped, **stamped, unstamped=FRAME)
+        publisher = given.pop("publisher", Publisher)(ArtifactStore(root), notebook_path=notebook)
+        emit = given.pop("emit", self.events.append)
+        self.tools = publish_tools(
+            executor, publisher, emit, lambda: "run-1", **{"seen": self.seen, **given}
+        )
+
+    async def call(self, called: str, /, **arguments: Any) -> ToolResult:
+        """What the gate makes of the tool's answer."""
+        outcome = await Gate(self.tools, timeout_s=60).step(called, arguments)
+        if outcome.failure is not None:
+            return ToolResult.from_failure(outcome.failure)
+        assert outcome.result is not None
+        return outcome.result
+
+    async def refused(self, called: str, /, **arguments: Any) -> tuple[FailureType, str]:
+        """Why a call fails, by the table that classifiers ask, and what is said of it."""
+        failure = (await self.call(called, **arguments)).failure
+        assert failure is not None
+        assert failure.kind is FailureKind.tool_error
+        return ROWS[failure.metadata["facts"][KNOWN]].type, failure.explanation
+
+    async def publish_all(self) -> ToolResult:
+        """A dataset, a chart and a report that shows both."""
+        await self.call("return_dataset", variable="sales", title="Sales")
+        told = {"title": "v by g", "description": "Two bars."}
+        await self.call("return_chart", variable="chart", **told)
+        return await self.call("return_report", title="Sales report", body=BODY)
+
+    @property
+    def published(self) -> ArtifactPublished:
+        """The newest announcement, as it is read again."""
+        event = parse_event(self.events[-1].model_dump(mode="json"))
+        assert isinstance(event, ArtifactPublished)
+        return event
 
 
-async def _call(tools: Tools, called: str, /, **arguments: Any) -> ToolResult:
-    """What the gate makes of the tool's answer."""
-    outcome = await Gate(tools, timeout_s=60).step(called, arguments)
-    if outcome.failure is not None:
-        return ToolResult.from_failure(outcome.failure)
-    assert outcome.result is not None
-    return outcome.result
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
-def _type(failure: Failure) -> FailureType:
-    """Why it failed, by the table that classifiers ask."""
-    return ROWS[failure.metadata["facts"][KNOWN]].type
-
-
-async def test_dataset_answer_has_ids_and_event(tmp_path: Path) -> None:
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events)
-    result = await _call(tools, "return_dataset", variable="sales", title="Sales")
+async def test_dataset_answer_has_ids_and_event(desk: Desk) -> None:
+    result = await desk.call("return_dataset", variable="sales", title="Sales")
     assert result.ok
     assert list(result.data) == ["kind", "logical_id", "content_sha", "path", "reused"]
-    assert (tmp_path / result.data["path"]).is_file()
-    event = events[0]
-    assert isinstance(event, ArtifactPublished)
+    assert (desk.root / result.data["path"]).is_file()
+    event = desk.published
     assert (event.kind, event.variable, event.title) == ("dataset", "sales", "Sales")
-    assert event.path == result.data["path"]
-    assert event.figure is None
+    assert (event.path, event.figure) == (result.data["path"], None)
 
 
-async def test_chart_event_has_picture(tmp_path: Path) -> None:
-    events: list[AgentEvent] = []
-    tools, told = _tools(tmp_path, events), {"description": "Two cars."}
-    result = await _call(tools, "return_chart", variable="chart", title="v by g", **told)
+async def test_chart_event_has_picture(desk: Desk) -> None:
+    told = {"title": "v by g", "description": "Two cars."}
+    result = await desk.call("return_chart", variable="chart", **told)
     assert result.data["kind"] == "chart"
     assert result.data["path"].endswith(".vl.json")
-    event = parse_event(events[0].model_dump(mode="json"))
-    assert isinstance(event, ArtifactPublished)
-    figure = FigureObject.model_validate(event.figure)
+    figure = FigureObject.model_validate(desk.published.figure)
     assert figure.png_base64
     assert figure.spec == CHART.to_dict()
     assert figure.description == "bar chart of v by g: Two cars."
@@ -98,13 +113,11 @@ async def test_chart_event_has_picture(tmp_path: Path) -> None:
 
 async def test_unwritable_disk_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path / "file", events)
-    result = await _call(tools, "return_dataset", variable="sales", title="T")
-    assert result.failure is not None
-    assert _type(result.failure) is FailureType.EXTERNAL_FAULT
-    assert "choose another folder" in result.failure.explanation
-    assert events == []
+    desk = Desk(tmp_path / "file")
+    kind, said = await desk.refused("return_dataset", variable="sales", title="T")
+    assert kind is FailureType.EXTERNAL_FAULT
+    assert "choose another folder" in said
+    assert desk.events == []
 
 
 async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
@@ -115,20 +128,15 @@ async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
             threads.append(threading.current_thread())
             return super().publish(kind, value, **arguments)
 
-    executor = _namespace("sales", sales=FRAME)
-    tools = publish_tools(
-        executor,
-        Watched(ArtifactStore(tmp_path), notebook_path="work.ipynb"),
-        lambda _: threads.append(threading.current_thread()),
-        lambda: "r",
+    desk = Desk(
+        tmp_path, publisher=Watched, emit=lambda _: threads.append(threading.current_thread())
     )
-    await _call(tools, "return_dataset", variable="sales", title="T")
+    await desk.call("return_dataset", variable="sales", title="T")
     assert threads[0] is not threading.current_thread()
     assert threads[1] is threading.current_thread()
 
 
-def test_publishing_is_repeatable_and_looking_harmless(tmp_path: Path) -> None:
-    tools = _tools(tmp_path, [])
+def test_publishing_is_repeatable_and_looking_harmless(desk: Desk) -> None:
     parameters = {
         "return_dataset": (["variable", "title", "description"], 2),
         "return_chart": (["variable", "title", "description"], 2),
@@ -137,35 +145,27 @@ def test_publishing_is_repeatable_and_looking_harmless(tmp_path: Path) -> None:
         "read_artifact": (["name", "start"], 1),
         "list_artifacts": (["kind"], 0),
     }
-    assert list(tools) == list(parameters)
+    assert list(desk.tools) == list(parameters)
     for name, (names, required) in parameters.items():
-        schema = tools[name].parameters_schema
+        schema = desk.tools[name].parameters_schema
         assert list(schema["properties"]) == names
         assert schema.get("required", []) == names[:required]
-        assert tools[name].is_repeatable
-        assert not tools[name].terminal
+        assert desk.tools[name].is_repeatable
+        assert not desk.tools[name].terminal
         publishes = name.startswith("return")
-        assert (tools[name].tool_type == "publish") is publishes
-        assert (tools[name].effect == "none") is not publishes
+        assert (desk.tools[name].tool_type == "publish") is publishes
+        assert (desk.tools[name].effect == "none") is not publishes
 
 
 BODY = "Sales rose.\n\n![By g](artifact:chart)\n\nSee [the table](artifact:sales)."
 
 
-async def _published(tools: Tools) -> ToolResult:
-    await _call(tools, "return_dataset", variable="sales", title="Sales")
-    await _call(tools, "return_chart", variable="chart", title="v by g", description="Two bars.")
-    return await _call(tools, "return_report", title="Sales report", body=BODY)
-
-
-async def test_report_answer_has_page_and_event(tmp_path: Path) -> None:
-    events: list[AgentEvent] = []
-    result = await _published(_tools(tmp_path, events))
+async def test_report_answer_has_page_and_event(desk: Desk) -> None:
+    result = await desk.publish_all()
     assert list(result.data) == ["kind", "logical_id", "content_sha", "path", "reused", "page"]
     assert result.data["page"] == "reports/sales_report.html"
-    assert "Sales rose." in (tmp_path / result.data["page"]).read_text()
-    event = events[-1]
-    assert isinstance(event, ArtifactPublished)
+    assert "Sales rose." in (desk.root / result.data["page"]).read_text()
+    event = desk.published
     assert (event.kind, event.title) == ("report", "Sales report")
     assert event.path == result.data["path"]
 
@@ -181,13 +181,12 @@ async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
     for actor, run, code in cells:
         with run_scope(RunScope(run, "work.ipynb", "c", actor=actor)):
             await executor.execute(code)
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events, executor=executor)
-    result = await _call(tools, "return_notebook", name="steps")
+    desk = Desk(tmp_path, executor=executor)
+    result = await desk.call("return_notebook", name="steps")
     assert (tmp_path / result.data["path"]).read_text() == "# %%\nc = 1\n\n# %%\nd = c\n"
-    given = await _call(tools, "return_notebook", name="given", code="x = 1")
+    given = await desk.call("return_notebook", name="given", code="x = 1")
     assert (tmp_path / given.data["path"]).read_text() == "x = 1\n"
-    assert [getattr(event, "title", "") for event in events] == ["steps", "given"]
+    assert [getattr(event, "title", "") for event in desk.events] == ["steps", "given"]
 
 
 @pytest.mark.parametrize(
@@ -206,38 +205,33 @@ async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
         ("v by g", {"kind": "chart", "shows": "bar chart of v by g", "description": "Two bars."}),
     ],
 )
-async def test_artifact_is_read_briefly(
-    tmp_path: Path, name: str, expected: dict[str, Any]
-) -> None:
-    tools = _tools(tmp_path, [])
-    await _published(tools)
-    result = await _call(tools, "read_artifact", name=name)
+async def test_artifact_is_read_briefly(desk: Desk, name: str, expected: dict[str, Any]) -> None:
+    await desk.publish_all()
+    result = await desk.call("read_artifact", name=name)
     assert {key: result.data[key] for key in expected} == expected
 
 
-async def test_long_text_is_read_in_parts(tmp_path: Path) -> None:
-    tools = _tools(tmp_path, [])
+async def test_long_text_is_read_in_parts(desk: Desk) -> None:
     code = "\n".join(f"x{number} = {number}" for number in range(2_000)) + "\n"
-    await _call(tools, "return_notebook", name="long", code=code)
+    await desk.call("return_notebook", name="long", code=code)
     parts, start = "", 0
     while start is not None:
-        data = (await _call(tools, "read_artifact", name="long", start=start)).data
+        data = (await desk.call("read_artifact", name="long", start=start)).data
         assert len(data["text"]) <= MAX_TEXT
         parts, start = parts + data["text"], data.get("next_start")
     assert parts == code
 
 
-async def test_published_work_is_listed_newest_first(tmp_path: Path) -> None:
-    tools = _tools(tmp_path, [])
-    await _published(tools)
-    listed = (await _call(tools, "list_artifacts")).data["artifacts"]
+async def test_published_work_is_listed_newest_first(desk: Desk) -> None:
+    await desk.publish_all()
+    listed = (await desk.call("list_artifacts")).data["artifacts"]
     assert [each["kind"] for each in listed] == ["report", "chart", "dataset"]
     assert listed[2]["variable"] == "sales"
-    charts = (await _call(tools, "list_artifacts", kind="chart")).data["artifacts"]
+    charts = (await desk.call("list_artifacts", kind="chart")).data["artifacts"]
     assert [each["title"] for each in charts] == ["v by g"]
     for number in range(MAX_LISTED):
-        await _call(tools, "return_notebook", name=f"n{number}", code=f"x = {number}")
-    data = (await _call(tools, "list_artifacts")).data
+        await desk.call("return_notebook", name=f"n{number}", code=f"x = {number}")
+    data = (await desk.call("list_artifacts")).data
     assert len(data["artifacts"]) == MAX_LISTED
     assert data["more"] == 3
 
@@ -245,19 +239,16 @@ async def test_published_work_is_listed_newest_first(tmp_path: Path) -> None:
 async def test_siblings_name_is_taken_over_after_reading(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.ipynb").write_text("{}")
-    theirs = _tools(tmp_path, [], "a.ipynb")
-    seen: set[tuple[str, str]] = set()
-    mine = _tools(tmp_path, [], "b.ipynb", seen=seen)
-    await _call(theirs, "return_notebook", name="clean", code="x = 1")
-    refused = await _call(mine, "return_notebook", name="clean", code="x = 2")
-    assert refused.failure is not None
-    assert _type(refused.failure) is FailureType.CONSTRAINT_IGNORED
-    assert "belongs to 'a.ipynb': read that notebook first" in refused.failure.explanation
-    assert (await _call(mine, "read_artifact", name="clean")).data["text"] == "x = 1\n"
-    assert seen == {("notebook", "clean")}
-    assert (await _call(mine, "return_notebook", name="clean", code="x = 2")).ok
-    await _call(mine, "return_notebook", name="of mine", code="x = 3")
-    assert seen == {("notebook", "clean"), ("notebook", "of mine")}
+    mine = Desk(tmp_path, "b.ipynb")
+    await Desk(tmp_path, "a.ipynb").call("return_notebook", name="clean", code="x = 1")
+    kind, said = await mine.refused("return_notebook", name="clean", code="x = 2")
+    assert kind is FailureType.CONSTRAINT_IGNORED
+    assert "belongs to 'a.ipynb': read that notebook first" in said
+    assert (await mine.call("read_artifact", name="clean")).data["text"] == "x = 1\n"
+    assert mine.seen == {("notebook", "clean")}
+    assert (await mine.call("return_notebook", name="clean", code="x = 2")).ok
+    await mine.call("return_notebook", name="of mine", code="x = 3")
+    assert mine.seen == {("notebook", "clean"), ("notebook", "of mine")}
 
 
 @pytest.mark.parametrize(
@@ -278,36 +269,30 @@ async def test_siblings_name_is_taken_over_after_reading(tmp_path: Path) -> None
     ],
 )
 async def test_impossible_action_is_one_sentence_without_event(
-    tmp_path: Path, tool: str, arguments: dict[str, str], cause: str, words: str
+    desk: Desk, tool: str, arguments: dict[str, str], cause: str, words: str
 ) -> None:
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events)
-    await _published(tools)
+    await desk.publish_all()
     usual = {} if tool in ("read_artifact", "return_notebook") else {"title": "T"}
-    result = await _call(tools, tool, **usual | arguments)
-    assert result.failure is not None
-    assert _type(result.failure) is FailureType(cause)
-    assert result.failure.kind is FailureKind.tool_error
-    assert words in result.failure.explanation
-    assert "\n" not in result.failure.explanation
-    assert len(events) == 3
+    kind, said = await desk.refused(tool, **usual | arguments)
+    assert kind is FailureType(cause)
+    assert words in said
+    assert "\n" not in said
+    assert len(desk.events) == 3
 
 
 async def test_corrupt_artifact_is_reported_and_unread(tmp_path: Path) -> None:
-    seen: set[tuple[str, str]] = set()
-    tools = _tools(tmp_path, [], seen=seen)
-    published = await _call(_tools(tmp_path, []), "return_dataset", variable="sales", title="Sales")
+    published = await Desk(tmp_path).call("return_dataset", variable="sales", title="Sales")
     (tmp_path / published.data["path"]).write_bytes(b"")
-    result = await _call(tools, "read_artifact", name="sales")
-    assert result.failure is not None
-    assert _type(result.failure) is FailureType.EXTERNAL_FAULT
-    assert seen == set()
+    desk = Desk(tmp_path)
+    kind, _ = await desk.refused("read_artifact", name="sales")
+    assert kind is FailureType.EXTERNAL_FAULT
+    assert desk.seen == set()
 
 
 async def test_given_script_is_kept(tmp_path: Path) -> None:
-    tools = _tools(tmp_path, [], script=lambda name: f"{name} = slice()\n")
-    await _call(tools, "return_dataset", variable="sales", title="Sales")
-    result = await _call(tools, "read_artifact", name="sales")
+    desk = Desk(tmp_path, script=lambda name: f"{name} = slice()\n")
+    await desk.call("return_dataset", variable="sales", title="Sales")
+    result = await desk.call("read_artifact", name="sales")
     assert result.data["code"] == "sales = slice()\n"
 
 
@@ -320,12 +305,12 @@ async def test_remote_variable_is_fetched_before_publishing(tmp_path: Path) -> N
     summary = PrimitiveObject(python_type="x", text="x")
     names = ("sales", "chart", "gone")
     values = {name: RemoteValue(name, "x", summary, bring) for name in names}
-    tools = _tools(tmp_path, [], executor=_namespace(*names, **values))
-    assert (await _call(tools, "return_dataset", variable="sales", title="S")).ok
-    assert (await _call(tools, "return_chart", variable="chart", title="C")).ok
-    result = await _call(tools, "return_dataset", variable="gone", title="G")
-    assert result.failure is not None
-    assert result.failure.explanation.endswith("The kernel is gone: run the code again.")
+    desk = Desk(tmp_path, executor=_namespace(*names, **values))
+    assert (await desk.call("return_dataset", variable="sales", title="S")).ok
+    assert (await desk.call("return_chart", variable="chart", title="C")).ok
+    failure = (await desk.call("return_dataset", variable="gone", title="G")).failure
+    assert failure is not None
+    assert failure.explanation.endswith("The kernel is gone: run the code again.")
 
 
 @pytest.mark.parametrize("reaches", [False, True])
@@ -336,11 +321,10 @@ async def test_plan_is_computed_without_reaching_out(reaches: bool, tmp_path: Pa
         return part
 
     plan = dd.from_pandas(FRAME, npartitions=1).map_partitions(fetched, meta=FRAME)
-    tools = _tools(tmp_path, [], executor=_namespace("plan", plan=plan))
-    result = await _call(tools, "return_dataset", variable="plan", title="Plan")
+    desk = Desk(tmp_path, executor=_namespace("plan", plan=plan))
+    result = await desk.call("return_dataset", variable="plan", title="Plan")
     assert result.ok == (not reaches)
     if reaches:
-        assert result.failure is not None
         assert "it may not reach 198.51.100.7" in str(result.failure)
     else:
         assert len(pd.read_parquet(tmp_path / result.data["path"])) == len(FRAME)

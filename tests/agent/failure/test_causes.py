@@ -19,7 +19,7 @@ from parsimony_kernel.core.causes import (
     has_open_type,
     is_for_a_person,
 )
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 
@@ -42,22 +42,6 @@ def test_failure_maps_to_its_row_in_run_and_journal(cause: Cause) -> None:
     failure = failure_of(cause)
     assert cause_of(failure) is cause
     assert cause_of(failure.without_data()) is cause
-
-
-def test_explicit_metadata_overrides_row() -> None:
-    failure = RAISED.failure(
-        "x",
-        blockers=["y"],
-        action=Action.handoff,
-        partial_data=1,
-        type=FailureType.TIMEOUT,
-        tool_name="look",
-    )
-    assert failure.type is FailureType.TIMEOUT
-    assert failure.suggested_action is Action.handoff
-    assert (failure.blockers, failure.partial_data) == (("y",), 1)
-    assert failure.metadata["tool_name"] == "look"
-    assert cause_of(failure) is RAISED
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)

@@ -14,21 +14,17 @@ from parsimony_kernel.agent.failure import (
     FailureKind,
     accumulate_usage,
     handle_failure,
-    post_llm,
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import FunctionCall, ToolCall, Usage, answer
-from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
     UserInputRequested,
 )
-from parsimony_kernel.core.kinds import Effect
-from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
+from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.triage.failure_recovery import policy_as_recovery
 from parsimony_kernel.triage.policy import Escalate, FailurePolicy, RecoveryAction
@@ -166,14 +162,6 @@ def call(name: str = "run_code", arguments: str = "{}") -> ToolCall:
     return ToolCall("c1", FunctionCall(name, arguments))
 
 
-def test_repeats_within_one_answer_count() -> None:
-    limits = AgentGuardrails(loop_hard_threshold=3)
-    response = answer(calls=[call(), call(), call()])
-    found = post_llm(response=response, state=fresh(), guardrails=limits)
-    assert found is not None
-    assert found.metadata["repeat_count"] == 3
-
-
 def test_usage_is_summed_and_absurd_counts_ignored() -> None:
     state = fresh()
     ours = answer("x", usage=Usage(10, 5), cost_usd=0.5)
@@ -184,18 +172,3 @@ def test_usage_is_summed_and_absurd_counts_ignored() -> None:
     assert accumulate_usage(state, absurd) == (0, 0, 0.0)
     assert accumulate_usage(state, SimpleNamespace(usage=None, cost_usd=float("inf"))) == (0, 0, 0)
     assert (state.cumulative_prompt_tokens, state.cumulative_cost_usd) == (10, 0.5)
-
-
-def test_derived_answers_default_and_read_metadata() -> None:
-    plain = Failure(FailureKind.tool_error, "x")
-    assert (plain.type, plain.refusal, plain.effect) == (FailureType.UNKNOWN, None, Effect.none)
-    known = Failure(
-        FailureKind.tool_error,
-        "x",
-        metadata={"type": "timeout", "refusal": "action_timeout", "effect": "uncertain"},
-    )
-    assert (known.type, known.refusal, known.effect) == (
-        FailureType.TIMEOUT,
-        RefusalError.action_timeout,
-        Effect.uncertain,
-    )
