@@ -198,8 +198,7 @@ class StatementGuard:
         self._judge = run.judge(
             permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
         )
-        # Workers of a dry run may write to the temporary folder only.
-        self.workers = Workers(Path(os.devnull) if permit.is_dry else permit.workspace, permit.made)
+        self.workers = Workers(permit.workspace, permit.made, permit.is_dry)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """Yield the cell's statements; take a checkpoint before each that may change anything.
@@ -288,6 +287,8 @@ class StatementGuard:
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)
+        if kind is ReachKind.deletion:
+            reach = replace(reach, does="moves files" if event == "os.rename" else "deletes files")
         if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved

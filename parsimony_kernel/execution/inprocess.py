@@ -40,6 +40,7 @@ from parsimony_kernel.execution.guard import (
     leaving_nothing,
 )
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.native import watch_native_code
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -196,6 +197,8 @@ class InProcessExecutor(CellExecutor):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
                 permit = dry_permit(folder) if dry_run else permit
+                if permit is not None:
+                    watch_native_code(self.namespace())
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
                 try:
                     with (
@@ -292,7 +295,11 @@ class CellExecution:
         def said() -> tuple[str, ...]:
             return (*code.strings, *texts_of(code.reads, namespace()))
 
-        return Judge(workspace, said, filename=self.cell.filename, **named)
+        def sizes() -> set[int]:
+            held: Iterator[Any] = map(namespace().get, code.reads)
+            return {len(each) for each in held if type(each) in (bytes, bytearray)}
+
+        return Judge(workspace, said, filename=self.cell.filename, sizes=sizes, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """Yield the statements to run, in order."""
