@@ -42,7 +42,7 @@ from parsimony_kernel.execution.side_effects import (
     Judge,
     Target,
     ip_address_of,
-    texts_of,
+    short_texts,
 )
 from parsimony_kernel.execution.workers import Workers, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
@@ -430,7 +430,7 @@ _judging = 0
 
 def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
     """Return the files that a call changes through an open SQLite connection or cursor."""
-    texts = (*call.texts, *texts_of(call.names, namespace))
+    texts = (*call.texts, *short_texts(map(namespace.get, call.names)))
     paths = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
     if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
         paths += (path for name in call.handed for path in _databases(namespace.get(name)))

@@ -44,7 +44,7 @@ from parsimony_kernel.execution.native import watch_native_code
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
-from parsimony_kernel.execution.side_effects import Judge, texts_of
+from parsimony_kernel.execution.side_effects import Judge
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
@@ -292,14 +292,10 @@ class CellExecution:
         """Return the ``Judge`` of this code's side effects; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
-        def said() -> tuple[str, ...]:
-            return (*code.strings, *texts_of(code.reads, namespace()))
+        def said() -> tuple[Any, ...]:
+            return (*code.strings, *map(namespace().get, code.reads))
 
-        def sizes() -> set[int]:
-            held: Iterator[Any] = map(namespace().get, code.reads)
-            return {len(each) for each in held if type(each) in (bytes, bytearray)}
-
-        return Judge(workspace, said, filename=self.cell.filename, sizes=sizes, **named)
+        return Judge(workspace, said, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """Yield the statements to run, in order."""

@@ -81,7 +81,8 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
 
 
 def _is_own(module: ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
+    # Not by its attribute, which may import what a module puts off.
+    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
     return isinstance(file, str) and not is_installed(file)
 
 

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -96,26 +96,26 @@ class Judge:
 
     Args:
         workspace: the folder that code may write to; its modules count as notebook code.
-        said: returns the strings in the code and in the variables that it reads.
+        said: returns the strings in the code, and the values of the variables that it reads.
         made: the paths that notebook code has created; new ones are added.
         keep: saves the contents of a workspace file; returns whether it could.
         filename: the file name of the running cell.
         is_dry: dry run: the workspace may not change either.
-        sizes: returns the lengths of the bytes in the variables that the code reads.
     """
 
     workspace: Path
-    said: Callable[[], Iterable[str]] = tuple
+    said: Callable[[], Iterable[Any]] = tuple
     made: set[str] = field(default_factory=set)
     keep: Callable[[str], bool] = lambda path: True
     filename: str = ""
     is_dry: bool = False
-    sizes: Callable[[], Collection[int]] = tuple
 
     def __post_init__(self) -> None:
         self._workspace = os.path.realpath(self.workspace)
         # The files opened for reading since the last unpickling, which may be its source.
         self._opened: dict[str, None] = {}
+        # The lengths of bytes that were looked for among the files read earlier.
+        self._sizes: set[int] = set()
         # The last folder outside that was opened as a descriptor.
         self._folder = ""
 
@@ -283,7 +283,9 @@ class Judge:
 
         Of those that earlier cells have read, the ones that a variable may hold.
         """
-        sizes = self.sizes()
+        sizes = {len(each) for each in self.said() if type(each) in (bytes, bytearray)}
+        sizes -= self._sizes
+        self._sizes |= sizes
         read = [each for each in tuple(READ) if sizes and _size(each) in sizes]
         opened = dict.fromkeys((*self._opened, *read))
         found = [each for each in opened if self._unpickling(each, by) and _holds_pickle(each)]
@@ -311,11 +313,11 @@ class Judge:
         return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
 
     def _is_named(self, path: str) -> bool:
-        return any(each.endswith(Path(path).name) for each in self.said())
+        return any(each.endswith(Path(path).name) for each in short_texts(self.said()))
 
     def _is_said(self, path: str) -> bool:
         """Whether the code names the file, or a folder above it other than the home folder."""
-        for each in self.said():
+        for each in short_texts(self.said()):
             if len(each) > 2 and os.sep in each:
                 named = os.path.realpath(Path(each).expanduser())
                 if path == named or (named != _home() and path.startswith(named + os.sep)):
@@ -527,9 +529,9 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return f"environ({dict(self)!r})"
 
 
-def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the strings and paths that the variables ``names`` hold, directly or in a container."""
-    return (each for each in texts_in(map(namespace.get, names)) if len(each) < 4_096)
+def short_texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield those of ``texts_in`` that may be a path."""
+    return (each for each in texts_in(values) if len(each) < 4_096)
 
 
 def texts_in(values: Iterable[Any]) -> Iterator[str]:
