@@ -55,18 +55,22 @@ _DELETING = re.compile(
 
 @dataclass(frozen=True)
 class Reach:
-    """One place in a cell with a side effect outside. ``line`` counts from 1."""
+    """One place in a cell with a side effect outside.
+
+    ``line`` counts from 1. ``does`` is what a deletion was seen to do; empty if it was not seen.
+    """
 
     kind: ReachKind
     what: str
     line: int
     source_line: str
+    does: str = ""
 
     @property
     def sentence(self) -> str:
         """Return a sentence for a person."""
-        does, seen = _SAID[self.kind], f"{self.what} {self.source_line}"
-        if self.kind is ReachKind.deletion:
+        does, seen = self.does or _SAID[self.kind], f"{self.what} {self.source_line}"
+        if self.kind is ReachKind.deletion and not self.does:
             deletes, moves = (bool(each.search(seen)) for each in (_DELETING, _MOVING))
             if deletes != moves:
                 does = "deletes files" if deletes else "moves files"

@@ -17,7 +17,6 @@ import traceback
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any
@@ -484,18 +483,8 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     )
 
 
-def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
-    """Describe a plotly figure by its title, and render it as PNG when kaleido is installed."""
-    made = _titled(drawing, name)
-    if not drawn or find_spec("kaleido") is None:
-        return made
-    # Kaleido draws in a browser, which may be missing where kaleido is not.
-    png = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
-    return made.model_copy(update=picture_in({"image/png": png}))
-
-
-def _titled(drawing: Any, name: str | None = None) -> FigureObject:
-    """Describe a plotly figure, or its JSON, by its title."""
+def _plotly(drawing: Any, name: str | None = None, drawn: bool = False) -> FigureObject:
+    """Describe a plotly figure, or its JSON, by its title: only a browser draws it."""
     title = attempt(lambda: drawing["layout"]["title"]["text"], lambda _: "")
     title = plain(title)[:200] if is_a(title, str) else ""
     return FigureObject(name=name, library="plotly", title=title, description="Figure of plotly")
@@ -525,7 +514,7 @@ def chart_in(bundle: Bundle) -> FigureObject | None:
         if mime.startswith("application/vnd.vegalite"):
             return attempt(partial(from_spec, chart), lambda _: None)
         if mime.startswith("application/vnd.plotly"):
-            return _titled(chart)
+            return _plotly(chart)
     return None
 
 

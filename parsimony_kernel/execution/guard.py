@@ -42,7 +42,7 @@ from parsimony_kernel.execution.side_effects import (
     Judge,
     Target,
     ip_address_of,
-    texts_of,
+    short_texts,
 )
 from parsimony_kernel.execution.workers import Workers, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
@@ -198,8 +198,7 @@ class StatementGuard:
         self._judge = run.judge(
             permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
         )
-        # Workers of a dry run may write to the temporary folder only.
-        self.workers = Workers(Path(os.devnull) if permit.is_dry else permit.workspace, permit.made)
+        self.workers = Workers(permit.workspace, permit.made, permit.is_dry)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """Yield the cell's statements; take a checkpoint before each that may change anything.
@@ -288,6 +287,8 @@ class StatementGuard:
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)
+        if kind is ReachKind.deletion:
+            reach = replace(reach, does="moves files" if event == "os.rename" else "deletes files")
         if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved
@@ -429,7 +430,7 @@ _judging = 0
 
 def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
     """Return the files that a call changes through an open SQLite connection or cursor."""
-    texts = (*call.texts, *texts_of(call.names, namespace))
+    texts = (*call.texts, *short_texts(map(namespace.get, call.names)))
     paths = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
     if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
         paths += (path for name in call.handed for path in _databases(namespace.get(name)))

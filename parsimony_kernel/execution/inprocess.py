@@ -40,10 +40,11 @@ from parsimony_kernel.execution.guard import (
     leaving_nothing,
 )
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.native import watch_native_code
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
-from parsimony_kernel.execution.side_effects import Judge, texts_of
+from parsimony_kernel.execution.side_effects import Judge
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
@@ -78,24 +79,14 @@ async def process_turn() -> AsyncIterator[None]:
 
 
 @contextmanager
-def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
-    """Change to ``folder`` for the body, then back; ``note`` if the body left the folder."""
+def working_folder(folder: Path | None) -> Iterator[Path]:
+    """Change to ``folder`` for the body, then back."""
     before = Path.cwd()
     os.chdir(folder or before)
-    start = Path.cwd()
     try:
-        yield start
+        yield Path.cwd()
     finally:
-        if _folder() != start:
-            note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
-
-
-def _folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # the code has removed it
-        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -184,7 +175,7 @@ class InProcessExecutor(CellExecutor):
         capture = Capture(self.output_factory)
         started = SYSTEM_CLOCK.monotonic()
         async with process_turn():
-            with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
+            with working_folder(self._cwd) as folder:
                 filename = self._name(scope, source)
                 before = self._going_on(permit)
                 try:
@@ -196,6 +187,8 @@ class InProcessExecutor(CellExecutor):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
                 permit = dry_permit(folder) if dry_run else permit
+                if permit is not None:
+                    watch_native_code(self.namespace())
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
                 try:
                     with (
@@ -289,8 +282,8 @@ class CellExecution:
         """Return the ``Judge`` of this code's side effects; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
-        def said() -> tuple[str, ...]:
-            return (*code.strings, *texts_of(code.reads, namespace()))
+        def said() -> tuple[Any, ...]:
+            return (*code.strings, *map(namespace().get, code.reads))
 
         return Judge(workspace, said, filename=self.cell.filename, **named)
 

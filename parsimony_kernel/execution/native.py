@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.execution.side_effects import host_of, texts_in
+from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -33,9 +33,11 @@ _WRITING_QUERY = re.compile(
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
-_CALL = compile("_native[0](*_native[1], **_native[2])", "<native>", "eval")
+_CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
+# What was replaced, and by what, by the former's id.
+_replaced: dict[int, tuple[Any, Any]] = {}
 
 
 class _Finder(MetaPathFinder):
@@ -59,13 +61,29 @@ class _Finder(MetaPathFinder):
 _finder = _Finder()
 
 
-def watch_native_code() -> None:
-    """Wrap the functions of the modules that are imported, and of others once they are."""
+def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
+    """Wrap the functions of the modules that are imported, and of others once they are.
+
+    Those that ``namespace``, or a module that is not installed, has imported by name before are
+    replaced there.
+    """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    for name in _MODULES.keys() & sys.modules.keys():
-        if _done.get(name) is not sys.modules[name]:
-            _wrap(name, sys.modules[name])
+    there = _MODULES.keys() & sys.modules.keys()
+    names = [name for name in there if _done.get(name) is not sys.modules[name]]
+    for name in names:
+        _wrap(name, sys.modules[name])
+    own = [each for each in [*sys.modules.values()] if names and _is_own(each)]
+    for bound in (namespace or {}, *map(vars, own)):
+        for name, value in [*bound.items()]:
+            if id(value) in _replaced:
+                bound[name] = _replaced[id(value)][1]
+
+
+def _is_own(module: ModuleType) -> bool:
+    # Not by its attribute, which may import what a module puts off.
+    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    return isinstance(file, str) and not is_installed(file)
 
 
 def written_by(query: str) -> list[str]:
@@ -83,17 +101,23 @@ def _wrap(name: str, module: ModuleType) -> None:
             for owner in matching(dir(module), holder) if holder else [""]:
                 its = getattr(module, owner) if owner else module
                 for found in matching(dir(its), function):
+                    # Fetched again: the function before may have replaced a class of C.
+                    its = getattr(module, owner) if owner else module
                     _put(module, its, found, _wrapper(kind, getattr(its, found)))
 
 
 def _put(module: ModuleType, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    if owner is module:  # where pickle finds it again
-        wrapper.__module__, wrapper.__qualname__ = module.__name__, name
+    # Where pickle finds it again.
+    wrapper.__module__ = module.__name__
+    wrapper.__qualname__ = name if owner is module else f"{owner.__name__}.{name}"
+    original: Any = getattr(owner, name)
     try:
         setattr(owner, name, wrapper)
     except TypeError:  # a class of C
         its = {name: wrapper, "__module__": owner.__module__, "__doc__": owner.__doc__}
-        setattr(module, owner.__name__, _Kind(owner.__name__, (owner,), {**its, "_of": owner}))
+        original, wrapper = owner, _Kind(owner.__name__, (owner,), {**its, "_of": owner})
+        setattr(module, owner.__name__, wrapper)
+    _replaced[id(original)] = original, wrapper
 
 
 class _Kind(type):
@@ -119,7 +143,8 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
         said = " ".join(texts_in((*args, *named.values())))
         # A function whose variables were read holds them until it ends.
         held = {} if its and its.isdisjoint(re.findall(r"\w+", said)) else by.f_locals
-        return eval(_CALL, by.f_globals, {**held, "_native": (function, args, named)})
+        ours = {"_native": (function, args, named), "__tracebackhide__": True}
+        return eval(_CALL, by.f_globals, {**held, **ours})
 
     return native
 
@@ -142,6 +167,16 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             if kind == "opens":
                 is_read = "r" in mode and "+" not in mode
             paths = [] if is_read else [path]
+        case "removes" | "moves" | "copies":
+            to = named.get("dest", named.get("dst", args[-1] if args else ""))
+            if kind == "removes":
+                sys.audit("os.remove", texts[0], -1)
+            elif kind == "moves":
+                sys.audit("os.rename", texts[0], to, -1, -1)
+            else:
+                paths = [*texts_in((to,))]
+        case "changes":
+            paths = [args[0].table_uri]
         case "clouds":
             addresses = [args[0].__name__]
         case "settings":

@@ -131,7 +131,7 @@ class CodeExecutor(InProcessExecutor):
         run.reason = guard.reason
         if run.is_late:
             run.reason = run.reason or "deadline"
-            self._fence()
+            self.locals = dict(self.locals)  # the stuck thread keeps the old one
 
     async def _wait(self, stage: Done, guard: CodeGuard, seconds: float | None) -> None:
         waited = {stage}
@@ -146,11 +146,6 @@ class CodeExecutor(InProcessExecutor):
                     await asyncio.shield(ending)
                 except asyncio.CancelledError:
                     continue
-
-    def _fence(self) -> None:
-        """Abandon a stuck thread: continue with a copy of the namespace and a new event loop."""
-        self.locals = dict(self.locals)
-        self._loops.abandon()
 
     def _work(self, run: CellExecution, guard: CodeGuard) -> BaseException | None:
         drawn, show = open_figures(), run.capture.show
@@ -201,23 +196,19 @@ class _Loops:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run ``coroutine`` to its end, then close the loop if it was abandoned meanwhile."""
-        loop = self._loop = self._loop or asyncio.new_event_loop()
+        """Run ``coroutine`` to its end, on another loop than one that a stuck thread still runs."""
+        if self._loop is None or self._loop.is_running():
+            self._loop = asyncio.new_event_loop()
+        loop = self._loop
         try:
             return loop.run_until_complete(coroutine)
         finally:
             if self._loop is not loop:
                 loop.close()
 
-    def abandon(self) -> None:
-        """Forget a loop that a stuck thread is running."""
-        if self._loop is not None and self._loop.is_running():
-            self._loop = None
-
     def close(self) -> None:
         if self._loop is not None and not self._loop.is_running():
             self._loop.close()
-        self._loop = None
 
 
 # The initial namespace: the names that are cheap to import, and the builtins.

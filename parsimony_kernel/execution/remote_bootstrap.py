@@ -18,7 +18,7 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellRequest
-from parsimony_kernel.execution.guard import Paused, is_watching
+from parsimony_kernel.execution.guard import is_watching
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
@@ -28,9 +28,12 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.
-WORDS = 8
+WORDS = 9
 STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
+# The permit's functions that code in the kernel may call, and the fields that tell what came of it.
+ASKED = ("allows", "sha", "leaving", "ended", "keep")
+CAME = ("held", "why_not", "open_end", "left", "made")
 
 # How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
@@ -56,7 +59,8 @@ def open_side(words: int) -> None:
 
 async def call(number: int, request: str) -> None:
     """Handle a JSON ``request``; ``answer`` returns its result."""
-    _side.last = (number, json.dumps(await _side.answered(json.loads(request))))
+    told = await _side.answered(json.loads(request))
+    _side.last = (number, json.dumps(told, default=_jsonable))
 
 
 def answer(number: int) -> "Answer":
@@ -85,8 +89,8 @@ class _StampingExecutor(NotebookExecutor):
 
     def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
         super().stamp(effect, code, scope, at, **how)
-        ran = {"effect": asdict(effect), "scope": asdict(scope), "code": code, "at": at}
-        self.stamps.append({**ran, "how": how})
+        ran = {"effect": effect, "scope": scope, "code": code, "at": at, "how": how}
+        self.stamps.append(ran)
 
 
 class _Side:
@@ -133,7 +137,9 @@ class _Side:
             output, read = await self.executor.run_cell(CellRequest(**request["given"]))
         told: dict[str, Any] = {"read": sorted(read)}
         if permit is not None:
-            told["permit"] = _came_of(permit, self.executor.paused)
+            told["permit"] = {name: getattr(permit, name) for name in CAME}
+            paused = self.executor.paused
+            told["paused"] = paused and {"sha": paused.sha, "left": paused.left}
         return output, told
 
     def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
@@ -193,7 +199,8 @@ class Asking:
         """
         with self._lock:
             self._number += 1
-            question = json.dumps({"do": do, "given": given, "number": self._number})
+            told = {"do": do, "given": given, "number": self._number}
+            question = json.dumps(told, default=_jsonable)
             session, socket = self._kernel.session, self._kernel.stdin_socket
             content = {"prompt": question, "password": False}
             session.send(socket, "input_request", content, self._parent, ident=self._ident)
@@ -220,30 +227,15 @@ def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
         folder: the workspace to use when the kernel doesn't share the executor's files.
         ask: calls the executor's permit.
     """
-    is_here = told["workspace"] is not None
-    return Permit(
-        Path(told["workspace"]) if is_here else folder,
-        lambda reach, lines: ask("allows", asdict(reach), sorted(lines)),
-        lambda reach: ask("sha", asdict(reach)),
-        told["approved"],
-        lambda reach, text, reads: ask("leaving", asdict(reach), text, reads),
-        partial(ask, "ended"),
-        # The executor can't save files of another machine.
-        lambda path: is_here and ask("keep", path),
-        set(told["made"]),
-    )
+    asked: dict[str, Any] = {do: partial(ask, do) for do in ASKED}
+    if told["workspace"] is None:  # the executor can't save files of another machine
+        asked["keep"] = lambda path: False
+    made = set(told["made"])
+    return Permit(Path(told["workspace"] or folder), approved=told["approved"], made=made, **asked)
 
 
-def _came_of(permit: Permit, paused: Paused | None) -> dict[str, Any]:
-    """Serialise the outcome of a permit for the answer."""
-    return {
-        "held": permit.held and asdict(permit.held),
-        "why_not": permit.why_not,
-        "open_end": permit.open_end,
-        "left": [asdict(each) for each in permit.left],
-        "made": sorted(permit.made),
-        "paused": paused and {"sha": paused.sha, "left": paused.left},
-    }
+def _jsonable(value: Any) -> Any:
+    return sorted(value) if isinstance(value, set | frozenset) else asdict(value)
 
 
 def _message(exc: Exception) -> str:

@@ -27,7 +27,7 @@ from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import Permit, current_permit
-from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
+from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, ASKED, STOPPED, WORDS
 from parsimony_kernel.execution.remote_kernel import (
     Kernel,
     LocalKernel,
@@ -44,8 +44,6 @@ _CLEAN_BYTES = 2**31
 _SUMMARY: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
 _EFFECT = TypeAdapter(CellEffect)
 _NAMES_TOLD = 10
-# The permit functions that code in the kernel may call.
-_ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
 Request = dict[str, Any]
 
 # Deadline of requests other than cells, in seconds.
@@ -403,7 +401,7 @@ class RemoteExecutor(CellExecutor):
             return KernelOutput(outputs=(error,)), set()
         self._settle(answer)
         if permit is not None and "permit" in answer:
-            self.paused = _settle_permit(permit, answer["permit"])
+            self.paused = _settle_permit(permit, answer["permit"], answer["paused"])
         output = KernelOutput.model_validate(answer["output"])
         return output, set(map(tuple, answer.get("read", ())))
 
@@ -578,7 +576,7 @@ def _answers(permit: Permit) -> Callable[[str], str]:
     def answer(question: str) -> str:
         asked = json.loads(question)
         try:
-            if asked["do"] not in _ASKED:
+            if asked["do"] not in ASKED:
                 raise ValueError(f"{asked['do']!r} is nothing that code may ask")
             given = [_reach(each) if type(each) is dict else each for each in asked["given"]]
             told = {"value": getattr(permit, asked["do"])(*given)}
@@ -589,14 +587,15 @@ def _answers(permit: Permit) -> Callable[[str], str]:
     return answer
 
 
-def _settle_permit(permit: Permit, came: dict[str, Any]) -> Paused | None:
+def _settle_permit(
+    permit: Permit, came: dict[str, Any], paused: dict[str, Any] | None
+) -> Paused | None:
     """Update ``permit`` from the kernel's answer; return the code paused there, if any."""
     permit.held = came["held"] and _reach(came["held"])
     permit.why_not, permit.open_end = came["why_not"], came["open_end"]
     permit.left += map(_reach, came["left"])
     permit.made.update(came["made"])
-    paused = came["paused"]
-    return paused and Paused(None, paused["sha"], left=tuple(paused["left"]))
+    return None if paused is None else Paused(None, paused["sha"], left=tuple(paused["left"]))
 
 
 def _reach(told: dict[str, Any]) -> Reach:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from pickletools import genops
 from types import FrameType
 from typing import Any
 from zipfile import ZipFile
@@ -32,7 +33,7 @@ from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.reach import ReachKind, is_run_later
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
+from parsimony_kernel.lineage.file_access import READ, WRITES, WRITTEN
 
 # A side effect: its kind, and the path, host, program or name that it concerns.
 Target = tuple[ReachKind, str]
@@ -45,7 +46,7 @@ LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
-# The beginning of pickled bytes, and of a NumPy file of objects.
+# The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
 _PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
@@ -58,7 +59,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
-_HEAD = 512
+_HEAD = 4_096
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Caller:
     lines: frozenset[int]
 
 
-def _is_installed(path: str) -> bool:
+def is_installed(path: str) -> bool:
+    """Whether a file belongs to the standard library or to an installed package."""
     return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
 
@@ -94,7 +96,7 @@ class Judge:
 
     Args:
         workspace: the folder that code may write to; its modules count as notebook code.
-        said: returns the strings in the code and in the variables that it reads.
+        said: returns the strings in the code, and the values of the variables that it reads.
         made: the paths that notebook code has created; new ones are added.
         keep: saves the contents of a workspace file; returns whether it could.
         filename: the file name of the running cell.
@@ -102,7 +104,7 @@ class Judge:
     """
 
     workspace: Path
-    said: Callable[[], Iterable[str]] = tuple
+    said: Callable[[], Iterable[Any]] = tuple
     made: set[str] = field(default_factory=set)
     keep: Callable[[str], bool] = lambda path: True
     filename: str = ""
@@ -112,6 +114,10 @@ class Judge:
         self._workspace = os.path.realpath(self.workspace)
         # The files opened for reading since the last unpickling, which may be its source.
         self._opened: dict[str, None] = {}
+        # The lengths of bytes that were looked for among the files read earlier.
+        self._sizes: set[int] = set()
+        # The last folder outside that was opened as a descriptor.
+        self._folder = ""
 
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
@@ -128,7 +134,7 @@ class Judge:
             if name == filename:
                 lines.add(frame.f_lineno)
             is_theirs = name.startswith(workspace) and not name.startswith(_OURS)
-            is_theirs = is_theirs and not _is_installed(name)
+            is_theirs = is_theirs and not is_installed(name)
             if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
@@ -151,7 +157,8 @@ class Judge:
         does, *at = EVENTS[event]
         match does:
             case "open":
-                return self._opening(arguments[0], arguments[2], by)
+                place, mode, flags = arguments
+                return self._opening(place, mode, flags, by)
             case "database":
                 return self._database(os.fsdecode(arguments[0]), by)
             case "write":
@@ -189,23 +196,27 @@ class Judge:
         home = _home()
         return kind, f"~{path[len(home) :]}" if _is_below(path, home) else path
 
-    def _opening(self, place: Any, flags: Any, by: Caller) -> Target | None:
+    def _opening(self, place: Any, mode: Any, flags: Any, by: Caller) -> Target | None:
         path = _path_of(place)
         if path is None:
             return None
         if isinstance(flags, int) and flags & WRITES:
-            return self._writing(os.path.realpath(path), by)
+            found = None
+            # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given.
+            if mode is None and by.is_own and self._folder:
+                found = self._writing(str(Path(self._folder, os.fsdecode(place))), by)
+            return found or self._writing(os.path.realpath(path), by)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
-        is_known = _is_within(path, self._workspace) or _is_installed(path)
+        is_known = _is_within(path, self._workspace) or is_installed(path)
         # ``%run`` and similar magics, but not autoreload.
         is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
         if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
             return self._found(ReachKind.dynamic_code, path)
-        if by.is_own and not by.modules and Path(path).is_dir():
-            return self._writing(path, by)  # as a descriptor, by which files in it are opened
-        if not is_there or _is_installed(path):
+        if by.is_own and not is_known and Path(path).is_dir():
+            self._folder = path
+        if not is_there or is_installed(path):
             return None
         if path.casefold().endswith(_PICKLED):
             is_copied = not LISTS["copiers"].isdisjoint(by.modules)
@@ -268,8 +279,15 @@ class Judge:
         return self._found(ReachKind.runnable, path) if is_new else self._writing(path, by)
 
     def _loading(self, by: Caller) -> Target | None:
-        """Return the unpickling of all files opened so far that hold objects."""
-        opened = tuple(self._opened)  # other threads open files meanwhile
+        """Return the unpickling of all files opened so far that hold objects.
+
+        Of those that earlier cells have read, the ones that a variable may hold.
+        """
+        sizes = {len(each) for each in self.said() if type(each) in (bytes, bytearray)}
+        sizes -= self._sizes
+        self._sizes |= sizes
+        read = [each for each in tuple(READ) if sizes and _size(each) in sizes]
+        opened = dict.fromkeys((*self._opened, *read))
         found = [each for each in opened if self._unpickling(each, by) and _holds_pickle(each)]
         said = ", ".join(self._found(ReachKind.unpickling, each)[1] for each in found)
         for path in opened:
@@ -295,11 +313,11 @@ class Judge:
         return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
 
     def _is_named(self, path: str) -> bool:
-        return any(each.endswith(Path(path).name) for each in self.said())
+        return any(each.endswith(Path(path).name) for each in short_texts(self.said()))
 
     def _is_said(self, path: str) -> bool:
         """Whether the code names the file, or a folder above it other than the home folder."""
-        for each in self.said():
+        for each in short_texts(self.said()):
             if len(each) > 2 and os.sep in each:
                 named = os.path.realpath(Path(each).expanduser())
                 if path == named or (named != _home() and path.startswith(named + os.sep)):
@@ -323,11 +341,27 @@ def _holds_pickle(path: str) -> bool:
             with import_module(_PACKED[head[:2]]).open(path) as stream:
                 head = stream.read(_HEAD)
         if not head.startswith(b"PK"):
-            return _PICKLE.match(head) is not None
+            return _is_pickle(head)
         with ZipFile(path) as archive:
             members = map(archive.open, archive.namelist()[:_MOST_TEXTS])
-            return any(_PICKLE.match(member.read(_HEAD)) for member in members)
+            return any(_is_pickle(member.read(_HEAD)) for member in members)
     return False
+
+
+def _is_pickle(head: bytes) -> bool:
+    if _PICKLE.match(head):
+        return True
+    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
+    seen, at = set[str](), 0
+    with suppress(ValueError, OverflowError):
+        for code, _, where in genops(head):
+            seen.add(code.name)
+            at = where or 0
+    return not seen.isdisjoint({"GLOBAL", "INST"}) and ("STOP" in seen or at > _HEAD // 2)
+
+
+def _size(path: str) -> int:
+    return os.stat(path).st_size if os.path.isfile(path) else -1  # noqa: PTH113, PTH116
 
 
 def _starting(words: list[str], by: Caller) -> Target | None:
@@ -435,11 +469,20 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
         return None
     if isinstance(descriptor, int) and descriptor >= 0 and not name.startswith(os.sep):
         try:
-            name = str(Path(f"/proc/self/fd/{descriptor}").readlink() / name)
+            name = str(Path(_folder_of(descriptor), name))
         except OSError:
-            return None  # opening the folder has been checked already
+            return None  # it is no descriptor
     path = Path(os.path.abspath(name))  # noqa: PTH100  (the last part may be a link: don't follow it)
     return str(Path(os.path.realpath(path.parent)) / path.name)
+
+
+def _folder_of(descriptor: int) -> str:
+    import fcntl  # deferred: not on Windows, where no call takes a descriptor
+
+    get_path = getattr(fcntl, "F_GETPATH", None)  # on macOS
+    if get_path is None:
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    return os.fsdecode(fcntl.fcntl(descriptor, get_path, bytes(1024)).rstrip(b"\0"))
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -486,9 +529,9 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return f"environ({dict(self)!r})"
 
 
-def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the strings and paths that the variables ``names`` hold, directly or in a container."""
-    return (each for each in texts_in(map(namespace.get, names)) if len(each) < 4_096)
+def short_texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield those of ``texts_in`` that may be a path."""
+    return (each for each in texts_in(values) if len(each) < 4_096)
 
 
 def texts_in(values: Iterable[Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from parsimony_kernel.execution.native import watch_native_code
-from parsimony_kernel.execution.side_effects import EVENTS, Judge
+from parsimony_kernel.execution.side_effects import EVENTS, GuardedEnvironment, Judge
 
 # Modules that prepare the data of a new process: Python's, and loky, which joblib uses.
 _SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
@@ -32,10 +32,12 @@ class Workers:
     Args:
         workspace: the folder that they may write to.
         made: the paths that the run has created.
+        is_dry: dry run: they may write to the temporary folder only.
     """
 
     workspace: Path
     made: set[str]
+    is_dry: bool = False
     # A file to which each worker appends its refusals; created when the first one starts.
     _refusals: str = field(default="", init=False)
 
@@ -65,7 +67,7 @@ class Workers:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        given = (str(self.workspace), tuple(self.made), self._refusals)
+        given = (str(self.workspace), tuple(self.made), self.is_dry, self._refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
             "from parsimony_kernel.execution.workers import guard_worker\n"
@@ -73,11 +75,11 @@ class Workers:
         )
 
 
-def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
+def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
     """Install an audit hook in this process that refuses side effects that need approval."""
-    workers = Workers(Path(workspace), set(made))
+    workers = Workers(Path(workspace), set(made), is_dry)
     workers._refusals = refusals
-    judge = Judge(workers.workspace, made=workers.made)
+    judge = Judge(workers.workspace, made=workers.made, is_dry=is_dry)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
@@ -86,6 +88,7 @@ def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
                 workers.refuse(found[1])
 
     sys.addaudithook(hear)
+    setattr(os.environ, "__class__", GuardedEnvironment)  # noqa: B010
     watch_native_code()
 
 

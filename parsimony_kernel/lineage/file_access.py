@@ -38,6 +38,8 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # Files written by this process: absolute paths, with symbolic links in their folders resolved.
 WRITTEN: dict[str, None] = {}
 _MOST_WRITTEN = 10_000
+# The files that cells of this process have read, likewise.
+READ: dict[str, None] = {}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Watch:
             return
         if path is not None:
             self.read.setdefault(path)
+            if len(READ) < _MOST_WRITTEN:
+                READ.setdefault(path)
 
 
 def _note_written(place: Any) -> None:

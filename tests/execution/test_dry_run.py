@@ -1,5 +1,6 @@
 """What a dry run is to magics, to checkpoints that are open, and under a permit."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,23 @@ async def test_it_reaches_only_what_its_code_may_reach(tmp_path: Path) -> None:
     assert executor.paused is None
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("way", "reach"),
+    [("fork", "open(path, 'w')"), ("spawn", "open(path, 'w')"), ("spawn", "os.environ['A_KEY']")],
+)
 async def test_its_workers_compute_and_write_nothing(
-    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, way: str, reach: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("A_KEY", "secret")
+    monkeypatch.delitem(sys.modules, "dry_work", raising=False)
     # What is temporary is free, and the workspace is not to be.
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "dry_work.py").write_text(
         "import os\ndef work(told, path):\n"
-        "    told.put((sum(range(4)), os.environ.get('TMPDIR')))\n    open(path, 'w')\n"
+        "    told.put((sum(range(4)), os.environ.get('TMPDIR')))\n"
+        f"    {reach}\n"
     )
     # Threads start several at once, as Dask does; a fork beside other threads may hang.
     several = 1 if way == "fork" else 4

@@ -5,6 +5,7 @@ The numbers are those of the rules of approval.
 
 import dbm.dumb
 import gc
+import importlib
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ import sys
 import threading
 import tomllib
 import zipfile
+from fnmatch import filter as matching
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
+from parsimony_kernel.execution.native import _MODULES
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
@@ -95,6 +98,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     (desk.workspace / ".env").write_text("KEY=1")
     (desk.workspace / "mine.env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
+    (desk.workspace / "theirs.old").write_bytes(pickle.dumps([1, range], 0))
     pickled = pickle.dumps(range)
     (desk.workspace / "theirs.bin").write_bytes(pickled)
     with zipfile.ZipFile(desk.workspace / "theirs.zip", "w") as archive:
@@ -192,6 +196,61 @@ async def test_rule_10_native_writers_file_is_backed_up(desk: Desk, how: str) ->
     assert output.error is None
     assert {text for path, text in kept if path == str(mine)} == {"mine"}
     assert mine.read_bytes() != b"mine"
+
+
+def test_rule_10_every_row_of_an_installed_library_resolves() -> None:
+    for name, kinds in _MODULES.items():
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        for each in " ".join(kinds.values()).split():
+            holder, _, function = each.rpartition(".")
+            owners = map(vars(module).get, matching(dir(module), holder)) if holder else [module]
+            assert any(matching(dir(owner), function) for owner in owners), f"{name}: {each}"
+
+
+def test_rule_10_writer_that_was_imported_before_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("from pyarrow.csv import write_csv\n")
+    program = (
+        "import asyncio, pyarrow as pa\nfrom pathlib import Path\n"
+        "from parsimony_kernel.execution import CodeExecutor\n"
+        "from parsimony_kernel.execution.permit import Permit, permitting\n"
+        "executor, before = CodeExecutor(), 'import own\\nfrom pyarrow import OSFile'\n"
+        "def run(code):\n    return asyncio.run(executor.execute(code))\n"
+        "print(run(before).error)\nfor code in (\n    \"OSFile('/srv/x', 'wb')\",\n"
+        "    \"import pyarrow as pa; own.write_csv(pa.table({'a': [1]}), '/srv/x')\",\n):\n"
+        "    permit = Permit(Path.cwd(), lambda reach, lines: False)\n"
+        "    with permitting(permit):\n        output = run(code)\n"
+        "    print(permit.held.what, output.changed, output.deleted)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=60
+    )
+    assert done.stdout.decode().split("\n") == ["None", *["/srv/x () ()"] * 2, ""]
+
+
+async def test_rule_8_bytes_of_a_file_read_before_are_asked_about(desk: Desk) -> None:
+    for protocol in (0, 4):
+        (desk.workspace / "theirs.bin").write_bytes(pickle.dumps([1, range], protocol))
+        await desk.executor.execute(
+            "from pathlib import Path\ndata = Path('theirs.bin').read_bytes()"
+        )
+        held = await desk.held("import pickle\npickle.loads(data)")
+        assert held is not None
+        assert held.what == "theirs.bin"
+        desk.permit = desk.new_permit()
+    assert await desk.held("import pickle\npickle.loads(pickle.dumps(range))") is None
+
+
+async def test_deletion_in_a_function_is_told_from_a_move(desk: Desk) -> None:
+    (desk.workspace / "mine.csv").write_text("x")
+    code = "import os\ndef tidy():\n    os.{}('mine.csv'{})\n\ntidy()"
+    for call, more, said in (("remove", "", "deletes"), ("rename", ", 'x'", "moves")):
+        desk.permit = desk.new_permit()
+        held = await desk.held(code.format(call, more))
+        assert held is not None
+        assert held.sentence == f"Line 5 {said} files: mine.csv."
 
 
 async def test_rule_10_path_of_nobodys_home_raises_as_without_a_guard(desk: Desk) -> None:
