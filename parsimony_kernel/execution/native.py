@@ -167,7 +167,7 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             if kind == "opens":
                 is_read = "r" in mode and "+" not in mode
             paths = [] if is_read else [path]
-        case "removes" | "moves" | "copies":
+        case "removes" | "moves" | "copies" if texts:
             to = named.get("dest", named.get("dst", args[-1] if args else ""))
             if kind == "removes":
                 sys.audit("os.remove", texts[0], -1)
