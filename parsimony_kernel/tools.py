@@ -158,7 +158,6 @@ class Tool:
         terminal: it ends the run, or suspends it.
         reaches: asked before it runs, with its arguments: what this call would do that a person
             has to allow where they are asked at all, a sentence each; nothing where it is plain.
-        runs_code: it runs Python in an executor, which stops that code before it reaches outside.
 
     ``TypeError`` for a generator as its function or its ``reconcile``, and for a validator that
     would have to be awaited; ``ValueError`` for a deadline that leaves no time.
@@ -179,7 +178,6 @@ class Tool:
     timeout_s: float | None = None
     terminal: bool = False
     reaches: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
-    runs_code: bool = False
 
     def __post_init__(self) -> None:
         for function in (self.function, self.reconcile):

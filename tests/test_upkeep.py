@@ -120,16 +120,22 @@ def test_what_cannot_be_made_fails_and_others_continue(
 
 
 @pytest.mark.usefixtures("at_once")
-def test_reaching_code_is_stopped_beforehand(work: Path) -> None:
-    code = "import pandas as pd, subprocess\nsubprocess.run(['touch', 'made'])\n"
-    code += "u = pd.DataFrame({'v': [5]})"
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "subprocess.run(['touch', 'made'])\n",
+        "try: subprocess.run(['touch', 'made'])\nexcept BaseException: pass\n",
+    ],
+)
+def test_reaching_code_is_stopped_beforehand(work: Path, starts: str) -> None:
+    code = f"import pandas as pd, subprocess\n{starts}u = pd.DataFrame({{'v': [5]}})"
     publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
     frame, lineage = pd.DataFrame({"v": [5]}), [made("u", code, work)]
     publisher.publish("dataset", frame, variable="u", title="Five", lineage=lineage, run_id="r2")
     failed, _, err = refresh(work, "u")
     assert failed == 1
     assert "Line 3 starts another program: touch made." in err
-    assert "Only if you trust the code, make it again with --allow." in err
+    assert "If you trust the code, add --allow." in err
     assert not (work / "made").exists()
     assert refresh(work, "u", "--allow")[0] == 0
     assert (work / "made").exists()

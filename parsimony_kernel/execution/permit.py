@@ -23,7 +23,6 @@ class Permit:
         keep: saves the contents of a workspace file before it is overwritten; returns whether it
             could.
         is_dry: dry run: nothing may change, so only allowed reads happen.
-        of: the owner of the code when it is not the action's own; shown in the approval question.
         made: the paths that this run has created so far.
         leaving: records a statement's side effect before it happens (write-ahead), and whether it
             only reads; returns the key of an earlier attempt whose outcome is unknown, or "".
@@ -47,7 +46,6 @@ class Permit:
     open_end: str = ""
     why_not: str = ""
     is_dry: bool = False
-    of: str = ""
 
 
 _permit: ContextVar[Permit | None] = ContextVar("parsimony_permit", default=None)

@@ -143,7 +143,7 @@ class Approving:
     def permit(self, attempt: Attempt) -> Permit | None:
         """Build the permit for an action's code; ``None`` if no audit hook watches it."""
         tool, granted = attempt.tool, self.granted
-        if not (tool.tool_type == "code" or tool.runs_code) or self.workspace is None:
+        if tool.tool_type != "code" or self.workspace is None:
             return None
 
         def allows(reach: Reach, lines: frozenset[int]) -> bool:
@@ -159,7 +159,7 @@ class Approving:
         permit = Permit(
             self.workspace,
             allows,
-            lambda reach: _sha(attempt, (permit.of + reach.sentence,)),
+            lambda reach: _sha(attempt, (reach.sentence,)),
             attempt.approved,
             leaving,
             ended,
@@ -189,7 +189,7 @@ class Approving:
             return result
         found, own = self._found(attempt)
         after = (*(each.sentence for each in found), *own)
-        places = dict.fromkeys((permit.of + reach.sentence, *after))
+        places = dict.fromkeys((reach.sentence, *after))
         failure = _ask(attempt, tuple(places), permit.sha(reach))
         return ToolResult.from_failure(replace(failure, partial_data=data))
 

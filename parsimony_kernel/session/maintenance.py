@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -14,7 +13,7 @@ from uuid import uuid4
 
 from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
+from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, RefreshError, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
@@ -30,7 +29,6 @@ from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.purge import Purged, old_copies, purge
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-from parsimony_kernel.toolbox.refresh_tool import watched
 
 # The foreseen ways in which an artifact cannot be made again.
 TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
@@ -122,13 +120,19 @@ async def refresh_watched(
 ) -> Refreshed:
     """Refresh an artifact; its code is stopped before it reaches outside, unless ``allow``.
 
-    What leaves then is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
+    Anybody who can write to the workspace can change that code, so the audit hook watches it. What
+    leaves is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
     """
     leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [])
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
-    with permitting(permit):
-        clean = partial(watched, lambda: execution.RemoteExecutor())
-        return await refresh_named(publisher, words, clean, accept=accept)
+    try:
+        with permitting(permit):
+            return await refresh_named(publisher, words, execution.RemoteExecutor, accept=accept)
+    except RefreshError as exc:
+        if permit.held is None:
+            raise
+        why = f"The code on record: {permit.held.sentence} It was stopped before that."
+        raise RefreshError(f"{why} If you trust the code, add --allow.") from exc
 
 
 async def refresh_in(

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from parsimony_kernel import execution
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
 from parsimony_kernel.core.config import AgentGuardrails
@@ -28,7 +27,6 @@ from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.toolbox.publish_tools import publish_tools
-from parsimony_kernel.toolbox.refresh_tool import refresh_tools
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.variables import inspection_tools
 from parsimony_kernel.tools import Tool, Tools, tool
@@ -138,7 +136,6 @@ class NotebookTools:
             + publish_tools(
                 executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
-            + refresh_tools(publisher, emit, lambda: execution.RemoteExecutor())
             + [plan]
             + termination_tools()
         )

@@ -77,7 +77,7 @@ MAX_QUESTION_AGE_S = GRACE_S
 
 _LEASE_S = 120.0
 # Artifact tools, not offered in a workspace without artifacts.
-_OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
+_OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # Replaces the list of undone names when the share mode hides names.
 _GONE_BACK = "The variables are as they were before."

@@ -165,7 +165,10 @@ def publish_tools(
         return content
 
     @tool(
-        description=("What is published in this workspace, newest first."),
+        description=(
+            "What is published in this workspace, newest first. To make one again from its code "
+            "and sources, the person runs %agent refresh TITLE."
+        ),
         effect="none",
     )
     async def list_artifacts(kind: SnapshotKind | None = None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ async def test_tools_take_at_most_6_kb_and_stay_stable(start: Start) -> None:
     assert all(tools == first for tools in rest)
     assert len(json.dumps(later, ensure_ascii=False)) <= 6 * 1024
     assert [each for each in later if each in first] == first
-    assert {"read_artifact", "refresh"} <= {each["function"]["name"] for each in later}
+    assert {"read_artifact", "list_artifacts"} <= {each["function"]["name"] for each in later}
 
 
 async def test_request_is_recorded_before_sending(start: Start, tmp_path: Path) -> None:

@@ -47,8 +47,7 @@ async def to_the_end(notebook: Notebook, request: str) -> Turn:
 async def test_every_table_example_is_understood(tables: Notebook, row: dict[str, Any]) -> None:
     if "kind" in row:
         await to_the_end(tables, "plot mean horsepower by origin")
-        tables.tools += [{"type": "function", "function": {"name": n}}
-                           for n in ("refresh", "return_report")]  # fmt: skip
+        tables.tools += [{"type": "function", "function": {"name": "return_report"}}]
     if "after" in row:
         await to_the_end(tables, row["after"])
     turn = await to_the_end(tables, row["example"])
