@@ -1,7 +1,7 @@
 """Tools that read and write text files in a host's ``FileStore``.
 
-In a notebook, code reads and writes files; these tools are for runs without a folder. An existing
-file must be read before it is replaced, must not have changed since, and its old content is kept.
+In a notebook, code reads and writes files; these tools are for runs without a folder. The old
+content of a file that is replaced is kept.
 """
 
 from contextlib import suppress
@@ -23,8 +23,6 @@ def stored_file_tools(store: FileStore | None) -> Tools:
     """Build ``read_file`` and ``write_file`` on ``store``; no tools without a store."""
     if not isinstance(store, FileStore):
         return Tools()
-    # Digests of the files as this run last read or wrote them.
-    known: dict[str, str] = {}
 
     @tool(description="Lines of a text file, at most 16 KiB.", effect="none", parallelizable=True)
     async def read_file(path: str, start_line: int = 1, lines: int = 200) -> dict[str, Any]:
@@ -37,14 +35,13 @@ def stored_file_tools(store: FileStore | None) -> Tools:
             raise FileRefused(f"{path!r} does not exist: write_file makes it.") from None
         if b"\0" in data:
             raise FileRefused(f"{path!r} holds no text.")
-        known[path] = content_sha(data)
         every = data.decode(errors="replace").splitlines(keepends=True)
         text = "".join(every[start_line - 1 : start_line - 1 + lines])[:MAX_SHOWN]
         last = start_line - 1 + len(text.splitlines())
         is_whole = len(text) == len("".join(every))
         return {"path": path, "text": text, "last_line": last, "complete": is_whole}
 
-    @tool(description="Write a text file; read one that exists first.", effect="idempotent")
+    @tool(description="Write a text file; an older one is kept aside.", effect="idempotent")
     async def write_file(path: str, content: str) -> dict[str, Any]:
         _check_path(path)
         data, before = content.encode("utf-8", "surrogatepass"), None
@@ -54,14 +51,9 @@ def stored_file_tools(store: FileStore | None) -> Tools:
             before = await store.read(path)
         answer: dict[str, Any] = {"path": path, "bytes": len(data)}
         if before is not None and before != data:
-            if path not in known:
-                raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
-            if known[path] != content_sha(before):
-                raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
             answer["before"] = f"{ARTIFACT_FOLDER}/replaced/{content_sha(before)}"
             await store.write(answer["before"], before)
         await store.write(path, data)
-        known[path] = content_sha(data)
         return answer
 
     return Tools([read_file, write_file])
