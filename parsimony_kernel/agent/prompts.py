@@ -41,7 +41,7 @@ def notebook_context(
     Args:
         around: the date and the package versions.
         secrets: the redactor; by default one with the secrets of the process's environment.
-        told: ``working_folder``, ``files``, ``variables``, ``more_variables`` (the number of
+        facts: ``working_folder``, ``files``, ``variables``, ``more_variables`` (the number of
             unlisted ones) and ``artifacts``. Optional: ``replaceable``, the names bound by the turn
             that this one replaces, free to bind again; ``kept_back``, the withheld items, so that
             nobody takes them for missing; ``answers``, which still apply, by their questions.

@@ -68,7 +68,7 @@ def columns_exist(
 
     Args:
         variables: returns the live namespace.
-        said: returns the person's own words; if empty, several near names are a question.
+        persons_words: returns the person's own words; if empty, several near names are a question.
     """
 
     def stage(attempt: Attempt) -> Failure | None:

@@ -181,9 +181,9 @@ class Gate:
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
         walker.is_over = walker.is_over or is_request
         walker.advance(action)
-        state, sanitised = (walker.state, data) if request is None else _ended(request)
+        state, shown = (walker.state, data) if request is None else _ended(request)
         envelope = succeeded(
-            action, sanitised, state, self.valid_next_actions, note=result.note, not_found=not_found
+            action, shown, state, self.valid_next_actions, note=result.note, not_found=not_found
         )
         return StepOutcome(envelope, result, request=request)
 
@@ -231,8 +231,8 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
 def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
     """Return the state of an ended or suspended run, and the sentence for the model."""
     if isinstance(request, SuspensionRequest):
-        sanitised = "The question was put to the person; the answer follows as their next message."
-        return "suspended", sanitised
+        sentence = "The question was put to the person; the answer follows as their next message."
+        return "suspended", sentence
     return "done" if request.is_done else "handed_off", "The run has ended."
 
 

@@ -89,9 +89,9 @@ class Repetition:
         """
         # Memory addresses differ each time and carry no information.
         whole = _ADDRESS.sub("0x…", observation.strip())
-        seen_results = whole if read is None else _ADDRESS.sub("0x…", read.strip())
+        told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        line = " ".join(seen_results[: 10 * MAX_SHOWN].split())
+        line = " ".join(told[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
         call = _call_of(tool_name, args)
         made = call._replace(observation=digest, shown=shown, is_late=is_late)
