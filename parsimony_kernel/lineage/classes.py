@@ -140,7 +140,7 @@ ATOMS = frozenset(
 )  # fmt: skip
 ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = (
-    enum.Enum, types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
+    types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # Objects of these modules describe classes and are never mutated.
@@ -177,6 +177,8 @@ def is_atomic(value: Any) -> bool:
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
+    if issubclass(kind, enum.Enum):
+        return not is_theirs(kind)
     if kind is types.FunctionType:
         return bool(value.__module__ != "__main__")
     if kind is types.BuiltinFunctionType:

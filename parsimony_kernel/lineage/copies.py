@@ -18,6 +18,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -306,6 +307,11 @@ STATE = Native(
     same=lambda now, held: bool(now.content == held.content),
     parts=operator.attrgetter("parts"),
 )
+# The words on an axis of matplotlib, and the number of the next one.
+_WORDS = Native(
+    lambda value: [*value._mapping],
+    lambda value, items: setattr(value, "_counter", count(len(items))),
+)
 _CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
 _MAPPING = _refilled(dict, dict.copy, dict.update)
 _BOUND = (functools.partial, types.MethodType, types.BuiltinFunctionType)
@@ -424,7 +430,7 @@ class Kind:
 
     def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
         then = {name: each for name, each in fields.items() if name not in self.members}
-        if self.native is _FRAME:
+        if self.native is _FRAME or self.native is _WORDS:
             then |= {name: own[name] for name in self.skipped & own.keys()}
         then |= {name: {} for name in self.skipped & own.keys() & {"_cache"}}
         _MAPPING.put(own, then)
@@ -451,6 +457,8 @@ def _kind(kind: type) -> Kind | None:
         return Kind(kind, base, _FRAME, (_CLASS_OF,), has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
+    if kind in classes.loaded("matplotlib.category", "UnitData"):
+        return Kind(kind, object, _WORDS, (), frozenset({"_counter"}), True, True)
     if issubclass(kind, tuple) and not kind.__dictoffset__:
         return Kind(kind, tuple, _CONTAINERS[tuple])
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):

@@ -7,6 +7,7 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -80,6 +81,7 @@ class CellRun(_Ran):
             the origin is unknown.
         made: the variables that it bound or mutated, at their new versions.
         deleted: the names that it deleted.
+        written: the files that it wrote.
         failed: whether it ended with an error.
         stopped_at: the line of the code at which it failed, 0 if unknown.
     """
@@ -88,6 +90,7 @@ class CellRun(_Ran):
     reads: tuple[InputRef, ...] = ()
     made: tuple[InputRef, ...] = ()
     deleted: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     failed: bool = False
     stopped_at: int = 0
 
@@ -99,8 +102,17 @@ class Moment(NamedTuple):
     returns: int = 0
 
 
+# The prefix of files among stale inputs. The blank in it rules out a clash with variables.
+FILE = "file "
+
 # By name, the cell runs whose work on it was undone.
 TakenBack = Mapping[str, Set[int]]
+
+
+def _is_within(path: str, source: str) -> bool:
+    """Return whether ``path`` is below the folder ``source``, or matches it as a pattern."""
+    known = PurePath(path)
+    return known.is_relative_to(source) or ("*" in source and known.match(source))
 
 
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
@@ -119,6 +131,8 @@ class OriginLedger:
         # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
+        # By file, the number of the last run that wrote it.
+        self._written: dict[str, int] = {}
         # The versions of the names that are not at their newest one.
         self._gone_back: dict[str, int] = {}
 
@@ -170,6 +184,7 @@ class OriginLedger:
             raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
+        self._written.update(dict.fromkeys(cell.written, cell.number))
 
     def next_cell_run(self) -> int:
         """Return the number of the next cell run."""
@@ -235,7 +250,33 @@ class OriginLedger:
                     or not self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
+            found |= {
+                InputRef(name=FILE + source, version=0)
+                for source, number in self.rewritten(origin, origin.cell_run).items()
+                if number not in runs or not self._made(number, origin.name)
+            }
         return _sorted(found)
+
+    def rewritten(self, ran: _Ran, number: int) -> dict[str, int]:
+        """Return the sources that cells wrote to after ``ran`` read them.
+
+        Args:
+            ran: what a cell run did.
+            number: the number of this run.
+
+        Returns:
+            For each source the number of the last run that wrote to it.
+        """
+        found = {}
+        for state in ran.source_states if self._written else ():
+            is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
+            last = self._written.get(state.path, 0)
+            if last > number or (last == number and is_open):
+                found[state.path] = last
+            elif is_open and not last:
+                inside = (n for path, n in self._written.items() if _is_within(path, state.path))
+                found |= {state.path: last} if (last := max(inside, default=0)) > number else {}
+        return found
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(
@@ -259,6 +300,7 @@ class OriginLedger:
         self._origins.clear()
         self._cells.clear()
         self._began.clear()
+        self._written.clear()
         self._taken_back = [{}]
         self._gone_back.clear()
 
@@ -336,6 +378,7 @@ def stamp_effect(
             reads=inputs,
             made=made,
             deleted=effect.deleted,
+            written=effect.written,
             failed=failed,
             stopped_at=stopped_at,
         )

@@ -84,7 +84,14 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
             "then the cells that use it",
         )
-    return _written(name, walk, program, turns or {})
+    script = _written(name, walk, program, turns or {})
+    for run, _ in script.parts:
+        if changed := ledger.rewritten(run, run.number).keys() & script.sources:
+            raise SliceError(
+                f"{min(changed)!r} was written again after it was read, so what {name!r} was made "
+                "from is gone: run the cell that reads it again, then the cells that use it",
+            )
+    return script
 
 
 # What statements do

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.text import plural
-from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import FILE, CellRun, InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
 _MOST_COLUMNS = 200
@@ -61,12 +61,18 @@ def why(
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     changed = {*ledger.stale(name, chain)}
+
+    def rewritten(step: VariableOrigin) -> list[InputRef]:
+        files = (InputRef(name=FILE + source, version=0) for source in step.sources)
+        return [each for each in files if each in changed]
+
     steps = [
         each
         for at, each in enumerate(chain)
-        if at < MOST_STEPS or not changed.isdisjoint(each.inputs)
+        if at < MOST_STEPS or not changed.isdisjoint(each.inputs) or rewritten(each)
     ][: 2 * MOST_STEPS]
     stale = dict.fromkeys(ref for each in steps for ref in each.inputs if ref in changed)
+    stale |= dict.fromkeys(ref for each in steps for ref in rewritten(each))
     places = _places(ledger, turns or {})
     count = len(chain)
     heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
@@ -152,6 +158,8 @@ def _safe(text: str) -> str:
 
 
 def _now(used: InputRef, ledger: OriginLedger) -> str:
+    if used.name.startswith(FILE):
+        return f"{_safe(used.name)} (written again since)"
     version = ledger.version(used.name)
     return f"{_versioned(used)} (now {f'v{version}' if version else 'gone'})"
 
