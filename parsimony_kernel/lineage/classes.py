@@ -18,7 +18,7 @@ import tomllib
 import types
 import uuid
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any
@@ -157,11 +157,6 @@ TABLES, _CONSTANT = (
 
 # By identity: a class may have a hash of its own.
 SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
-
-
-def are_simple(values: Iterable[Any]) -> bool:
-    """Return whether all ``values`` are plain numbers, strings and the like."""
-    return SIMPLE.issuperset(map(id, map(type, values)))
 
 
 def is_immutable(value: Any) -> bool:

@@ -211,14 +211,6 @@ def _objects_in(manager: Any) -> list[Any]:
     return found
 
 
-def table_of(kind: "Kind", held: Content) -> Any:
-    """Rebuild the frame or series, of pandas' own class, from its copied content ``held``."""
-    table = kind.base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
-    if "_name" in held.fields:
-        classes.attributes_of(table)["_name"] = held.fields["_name"]
-    return table
-
-
 # Frames and series of polars. Columns are shared until one is written to, so a copy is free.
 
 

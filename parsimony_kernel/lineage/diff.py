@@ -9,7 +9,7 @@ from typing import Any
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
-from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
+from parsimony_kernel.lineage.copies import Copy, kind_of
 from parsimony_kernel.lineage.file_backups import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
@@ -102,27 +102,29 @@ def lines_of(
 
 
 def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
-    """Return the content that ``value`` had, ``None`` if unknown."""
+    """Return the items that ``value`` held, its manager if it is a frame; ``None`` if unknown."""
     kind, copy = kind_of(value), copies.get(id(value))
     if kind is None or classes.is_atomic(value):
         return None
     try:
-        held = kind.look(value) if copy is None else copy.held
-        return table_of(kind, held) if classes.is_frame(type(value)) else held.items
+        return (kind.look(value) if copy is None else copy.held).items
     except Exception:  # boundary: user object - what it holds may be anything
         return None
 
 
 def _column_lines(one: Any, other: Any) -> Iterator[str]:
     """Yield the columns that only one of two frames has."""
-    if not (hasattr(one, "columns") and hasattr(other, "columns")):
-        return
-    was, now = ([*map(short, each.columns)] for each in (one, other))
-    for what, labels, than in (("added", now, was), ("removed", was, now)):
+    was, now = (dict.fromkeys(map(short, _columns(each))) for each in (one, other))
+    for what, labels, than in (("added", now, was), ("removed", was, now)) if was and now else ():
         if new := [each for each in labels if each not in than]:
             more = " …" if len(new) > _MOST_COLUMNS else ""
             told = ", ".join(new[:_MOST_COLUMNS])
             yield f"{plural('column', len(new))} {what}: {told}{more}"
+
+
+def _columns(held: Any) -> Iterable[Any]:
+    axes: Sequence[Any] = getattr(held, "axes", ())  # a manager's; a series has one
+    return axes[0] if len(axes) == 2 else getattr(held, "columns", ())
 
 
 # Rendering single values
@@ -132,8 +134,9 @@ def _words(value: Any, held: Any) -> str:
     """Render ``value`` as it was when it had the content ``held``."""
     if value is ABSENT or value is GONE:
         return "no longer there"
-    is_alike = type(held) is type(value) or classes.is_frame(type(held))
-    return short(held if is_alike else value)
+    if classes.is_frame(type(value)) and held is not None:
+        return f"{_name_of(type(value))}, {_by(len(axis) for axis in reversed(held.axes))}"
+    return short(held if type(held) is type(value) else value)
 
 
 def short(value: Any) -> str:

@@ -160,28 +160,12 @@ class OriginLedger:
         return history[-1].version + 1 if history else 1
 
     def stamp(self, origin: VariableOrigin) -> None:
-        """Record a new binding.
-
-        Raises:
-            ValueError: its version is not the next one.
-        """
-        expected = self.next_version(origin.name)
-        if origin.version != expected:
-            raise ValueError(
-                f"{origin.name!r} has {expected - 1} versions, so the next is {expected}, "
-                f"not {origin.version}"
-            )
+        """Record a new binding, whose version is the next one."""
         self._origins.setdefault(origin.name, []).append(origin)
         self._gone_back.pop(origin.name, None)
 
     def record(self, cell: CellRun) -> None:
-        """Record a cell run, after the stamps of the variables that it made.
-
-        Raises:
-            ValueError: its number is not the next one.
-        """
-        if cell.number != self.next_cell_run():
-            raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
+        """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
         self._written.update(dict.fromkeys(cell.written, cell.number))
@@ -250,14 +234,12 @@ class OriginLedger:
                     or not self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
-            found |= {
-                InputRef(name=FILE + source, version=0)
-                for source, number in self.rewritten(origin, origin.cell_run).items()
-                if number not in runs or not self._made(number, origin.name)
-            }
+            for ref, number in self.rewritten(origin, origin.cell_run).items():
+                if number not in runs or not self._made(number, origin.name):
+                    found.add(ref)
         return _sorted(found)
 
-    def rewritten(self, ran: _Ran, number: int) -> dict[str, int]:
+    def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
         """Return the sources that cells wrote to after ``ran`` read them.
 
         Args:
@@ -265,17 +247,18 @@ class OriginLedger:
             number: the number of this run.
 
         Returns:
-            For each source the number of the last run that wrote to it.
+            For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
         found = {}
         for state in ran.source_states if self._written else ():
             is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
             last = self._written.get(state.path, 0)
-            if last > number or (last == number and is_open):
-                found[state.path] = last
-            elif is_open and not last:
+            is_own = last == number and is_open
+            if is_open and not last:
                 inside = (n for path, n in self._written.items() if _is_within(path, state.path))
-                found |= {state.path: last} if (last := max(inside, default=0)) > number else {}
+                last = max(inside, default=0)
+            if last > number or is_own:
+                found[InputRef(name=FILE + state.path, version=0)] = last
         return found
 
     def _made(self, number: int, name: str) -> bool:

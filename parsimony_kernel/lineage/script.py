@@ -17,7 +17,7 @@ from parsimony_kernel.analysis.cell_names import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
+from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
@@ -76,9 +76,7 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         raise SliceError(f"the run of the cell that made {name!r} was not recorded")
     program = _Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
-    if walk.missing and program.is_open:
-        walk = _Walk(program, ledger, name, keep_open=True)
-    elif walk.missing:
+    if walk.missing and not program.is_open:
         lost = min(walk.missing)
         raise SliceError(
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
@@ -86,7 +84,8 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         )
     script = _written(name, walk, program, turns or {})
     for run, _ in script.parts:
-        if changed := ledger.rewritten(run, run.number).keys() & script.sources:
+        files = (ref.name.removeprefix(FILE) for ref in ledger.rewritten(run, run.number))
+        if changed := {*files} & {*script.sources}:
             raise SliceError(
                 f"{min(changed)!r} was written again after it was read, so what {name!r} was made "
                 "from is gone: run the cell that reads it again, then the cells that use it",
@@ -346,19 +345,14 @@ def _of_magic(statement: Statement) -> Iterator[Statement]:
 class _Walk:
     """A backward pass over all statements that ran, from the newest to the oldest.
 
-    Undone work is skipped, from the undo back to the moment that it restored.
-
-    Args:
-        keep_open: whether to keep all statements whose bindings static analysis can't see.
+    Undone work is skipped, from the undo back to the moment that it restored. Statements whose
+    bindings static analysis can't see are kept, whatever they do.
     """
 
-    def __init__(
-        self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
-    ) -> None:
+    def __init__(self, program: _Program, ledger: OriginLedger, name: str) -> None:
         # By run: the positions of the statements to keep.
         self.kept: dict[int, set[int]] = {}
         self._program = program
-        self._keep_open = keep_open
         # The names whose value is needed, and those that a kept statement certainly reads.
         self._live = {name} | program.through({name})
         self._asked = set[str]()
@@ -405,7 +399,7 @@ class _Walk:
         made = {ref.name for ref in run.made} & self._live
         parts = self._ended(run)
         is_in = bool(made) or any(map(self._is_needed, parts))
-        if is_in or self._keep_open:
+        if is_in or self._program.is_open:
             self._keep(run, parts, made, is_in=is_in)
         for ref in run.reads:
             if not ref.version and ref.name in self._live and ref.name not in SEEDS:
@@ -427,17 +421,16 @@ class _Walk:
         left = made.difference(*(each.binds for each in parts))
         is_told = related(left) <= related(name for each in parts for name in each.touches)
         is_whole = bool(left) and not any(each.touches or each.moves for each in parts)
-        if is_whole:
-            self._must_be_whole(run, parts, left)
+        if is_whole and (run.failed or not parts):
+            raise _stopped(left)
         own = {name for each in parts for name in each.statement.writes}
         # Under "from __future__ import annotations", names in annotations aren't evaluated.
         futures = {place for place, each in enumerate(parts) if each.is_future}
         kept = set[int]()
         for place, each in reversed([*enumerate(parts)]):
             statement = each.statement
-            is_open = self._keep_open and _is_open(statement)
             may_change = is_in and self._may_change(each, is_told=is_told)
-            if not (is_whole or is_open or may_change or self._is_needed(each)):
+            if not (is_whole or may_change or _is_open(statement) or self._is_needed(each)):
                 continue
             if self._passed:
                 self._must_not_be_passed(run, each)
@@ -474,18 +467,6 @@ class _Walk:
             return True
         related = self._program.related
         return not related(part.touches).isdisjoint(related(self._live))
-
-    def _must_be_whole(self, run: CellRun, parts: Sequence[_Part], names: Collection[str]) -> None:
-        """Check that a run that mutated ``names`` invisibly came to its end.
-
-        Raises:
-            SliceError: it failed, or its text is no Python.
-        """
-        if run.failed:
-            raise _stopped(names)
-        if not parts:
-            told = ", ".join(map(repr, sorted(names)))
-            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
 
     def _ended(self, run: CellRun) -> Sequence[_Part]:
         """Return the statements of a run that completed; the others must not matter."""

@@ -61,18 +61,13 @@ def why(
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     changed = {*ledger.stale(name, chain)}
-
-    def rewritten(step: VariableOrigin) -> list[InputRef]:
-        files = (InputRef(name=FILE + source, version=0) for source in step.sources)
-        return [each for each in files if each in changed]
-
+    used = {id(each): [*each.inputs, *ledger.rewritten(each, each.cell_run)] for each in chain}
     steps = [
         each
         for at, each in enumerate(chain)
-        if at < MOST_STEPS or not changed.isdisjoint(each.inputs) or rewritten(each)
+        if at < MOST_STEPS or not changed.isdisjoint(used[id(each)])
     ][: 2 * MOST_STEPS]
-    stale = dict.fromkeys(ref for each in steps for ref in each.inputs if ref in changed)
-    stale |= dict.fromkeys(ref for each in steps for ref in rewritten(each))
+    stale = dict.fromkeys(ref for each in steps for ref in used[id(each)] if ref in changed)
     places = _places(ledger, turns or {})
     count = len(chain)
     heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
