@@ -45,7 +45,8 @@ class SourceState:
     """The state of a source at the end of a cell that read it: size in bytes, and mtime.
 
     Without these, it was no file, or is known to have changed since. A change during the cell's
-    run goes unnoticed, and so does one that keeps the size and the mtime.
+    run goes unnoticed, and so does one that keeps the size and the mtime. ``is_read`` says that the
+    cell certainly read it, and doesn't merely name it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # for loading it back
@@ -53,6 +54,7 @@ class SourceState:
     path: str
     size_bytes: int | None = None
     mtime_ns: int | None = None
+    is_read: bool = field(default=False, compare=False)
 
 
 @dataclass

@@ -7,6 +7,7 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -111,8 +112,7 @@ TakenBack = Mapping[str, Set[int]]
 
 def _is_within(path: str, source: str) -> bool:
     """Return whether ``path`` is below the folder ``source``, or matches it as a pattern."""
-    known = PurePath(path)
-    return known.is_relative_to(source) or ("*" in source and known.match(source))
+    return PurePath(path).is_relative_to(source) or ("*" in source and PurePath(path).match(source))
 
 
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
@@ -250,14 +250,13 @@ class OriginLedger:
             For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
         found = {}
-        for state in ran.source_states if self._written else ():
+        for state in filter(attrgetter("is_read"), ran.source_states if self._written else ()):
             is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
             last = self._written.get(state.path, 0)
-            is_own = last == number and is_open
             if is_open and not last:
                 inside = (n for path, n in self._written.items() if _is_within(path, state.path))
                 last = max(inside, default=0)
-            if last > number or is_own:
+            if last > number or (last == number and is_open and state.path in self._written):
                 found[InputRef(name=FILE + state.path, version=0)] = last
         return found
 

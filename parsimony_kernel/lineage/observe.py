@@ -7,7 +7,7 @@ budget per cell. Nothing here imports anything heavy, and no user code runs.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path, PosixPath
 from types import FunctionType, GeneratorType, MappingProxyType, TracebackType
@@ -277,7 +277,8 @@ def observe_cell(
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
     paths_handed = tuple(_handed(names, after, READS_FILES))
-    sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
+    read_from = (*sources_in(paths_handed, cwd, paths_handed), *sources_in(opened, cwd))
+    sources = (*sources_in(names.literals, cwd), *read_from)
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     return CellEffect(
@@ -289,7 +290,11 @@ def observe_cell(
         in_place=tuple(sorted(in_place - set(found.changed))),
         bound=tuple(sorted(names.writes & after.keys())),
         files=tuple(
-            SourceState(path) if path in rewritten else source_state(path, cwd) for path in paths
+            replace(
+                SourceState(path) if path in rewritten else source_state(path, cwd),
+                is_read=path in read_from,
+            )
+            for path in paths
         ),
         written=sources_in((*written, *_handed(names, after, WRITES_FILES)), cwd),
     )

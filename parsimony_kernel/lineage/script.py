@@ -76,7 +76,9 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         raise SliceError(f"the run of the cell that made {name!r} was not recorded")
     program = _Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
-    if walk.missing and not program.is_open:
+    if walk.missing and program.is_open:
+        walk = _Walk(program, ledger, name, keep_open=True)
+    elif walk.missing:
         lost = min(walk.missing)
         raise SliceError(
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
@@ -345,14 +347,19 @@ def _of_magic(statement: Statement) -> Iterator[Statement]:
 class _Walk:
     """A backward pass over all statements that ran, from the newest to the oldest.
 
-    Undone work is skipped, from the undo back to the moment that it restored. Statements whose
-    bindings static analysis can't see are kept, whatever they do.
+    Undone work is skipped, from the undo back to the moment that it restored.
+
+    Args:
+        keep_open: whether to keep all statements whose bindings static analysis can't see.
     """
 
-    def __init__(self, program: _Program, ledger: OriginLedger, name: str) -> None:
+    def __init__(
+        self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
+    ) -> None:
         # By run: the positions of the statements to keep.
         self.kept: dict[int, set[int]] = {}
         self._program = program
+        self._keep_open = keep_open
         # The names whose value is needed, and those that a kept statement certainly reads.
         self._live = {name} | program.through({name})
         self._asked = set[str]()
@@ -399,7 +406,7 @@ class _Walk:
         made = {ref.name for ref in run.made} & self._live
         parts = self._ended(run)
         is_in = bool(made) or any(map(self._is_needed, parts))
-        if is_in or self._program.is_open:
+        if is_in or self._keep_open:
             self._keep(run, parts, made, is_in=is_in)
         for ref in run.reads:
             if not ref.version and ref.name in self._live and ref.name not in SEEDS:
@@ -429,8 +436,9 @@ class _Walk:
         kept = set[int]()
         for place, each in reversed([*enumerate(parts)]):
             statement = each.statement
+            is_open = self._keep_open and _is_open(statement)
             may_change = is_in and self._may_change(each, is_told=is_told)
-            if not (is_whole or may_change or _is_open(statement) or self._is_needed(each)):
+            if not (is_whole or is_open or may_change or self._is_needed(each)):
                 continue
             if self._passed:
                 self._must_not_be_passed(run, each)

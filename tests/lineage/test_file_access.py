@@ -102,6 +102,7 @@ READ = "df = pd.read_csv('made.csv')"
 # The cells that follow, and whether the variable is stale, and can't be rebuilt from the file.
 SINCE = (
     ([READ, "df.to_csv('other.csv')", "twice = df * 2"], False, False),
+    (["out, df = 'made.csv', 1", "Path(out).write_text('x')"], False, False),
     ([READ, "Path('made.csv').write_text('x\\n2')"], True, True),
     ([READ, "Path('new').write_text('x\\n2')", "os.replace('new', 'made.csv')"], True, True),
     ([READ, "with open('made.csv', 'a') as file:\n    file.write('2')"], True, True),
