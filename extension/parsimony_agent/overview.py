@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _ANY_WORDS = "(your request)"
 _SAYS = 600
 _PATH = 400
-_CHANGED = "you changed it since"
 
 
 def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
@@ -96,11 +95,10 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
     head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
     if not back:
         head = f"Nothing of turn {ordinal} {done}."
-    kept = [f"{name} ({back.reasons.get(name, _CHANGED)})" for name in back.kept]
     groups: list[tuple[str, Sequence[str]]] = [
         ("Set again as the turn left them" if is_redo else "Restored", back.restored),
         ("Deleted again" if is_redo else "Removed", back.removed),
-        ("Kept", kept),
+        ("Kept, as changed or used since", back.kept),
         ("Perhaps changed, for there was no copy", back.lost),
     ]
     lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]

@@ -159,6 +159,7 @@ class UserCells:
             folder,
             looked=begun.looked,
             opened=begun.watch.read,
+            written=begun.watch.written,
             shown=(getattr(result, "result", None), *self._last_outputs()),
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()

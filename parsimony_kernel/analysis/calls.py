@@ -58,6 +58,10 @@ COLUMNS_OR_LEVELS, LIBRARIES = _rows("columns", "levels libraries")
 CONVENTION = {name: name for name in names("convention", "itself")} | _pairs("convention", "as")
 PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
 WRITES_BY_MODE: Mapping[str, str] = _pairs("outside_write", "modes")
+# The last names of calls that write to their first argument, whatever the mode.
+WRITES_FILES = frozenset(
+    each.rpartition(".")[2] for each in names("outside_write", "first") - WRITES_BY_MODE.keys()
+)
 # Builtins that leave their arguments unchanged.
 HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
     "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",

@@ -129,13 +129,6 @@ class Visitor(State):
     def _value(self, node: ast.expr) -> Value | None:
         return value_of(node, self.known)
 
-    def visit_Compare(self, node: ast.Compare) -> None:
-        if isinstance(node.left, ast.Constant) and is_namespace(node.comparators[0]):
-            self.read(str(node.left.value))
-            self.found.changes_any = True
-        else:
-            self._parts(node)
-
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
             self.found.literals[node.value] = None

@@ -339,6 +339,7 @@ class CellExecution:
                     self.folder,
                     looked=self._looked,
                     opened=tuple(self.watch.read),
+                    written=dict(self.watch.written),
                 )
         ledger = self.executor.origin_ledger
         self.overwritten = tuple(

@@ -8,7 +8,10 @@ from typing import Any
 from parsimony_kernel.lineage.classes import attributes_of, copies_lazily, is_frame, loaded
 
 _MOST_BLOCKS = 64
-_INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right")
+_INSIDE = (
+    "_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right", "_sparse_values",
+    "_sparse_index",
+)  # fmt: skip
 
 
 def is_array(value: Any) -> bool:

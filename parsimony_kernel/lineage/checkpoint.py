@@ -48,19 +48,16 @@ class PutBack:
     Args:
         restored: names that have their earlier value again.
         removed: names that were new, and are gone.
-        kept: names left alone: new ones, or ones that were changed since, and all names that
-            share a part with those.
+        kept: names left alone: new ones, or ones that were changed since or perhaps by a use, and
+            all names that share a part with those.
         lost: names whose objects may have been mutated without a complete copy, so that they
             couldn't be restored.
-        reasons: why names in ``kept`` were left, if not because they themselves were changed or
-            rebound.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.restored or self.removed or self.lost)
@@ -147,11 +144,6 @@ def _differing(before: Bindings, now: Bindings) -> set[str]:
 def shown(names: Collection[str]) -> tuple[str, ...]:
     """Return the names that a person sees, sorted: all but private ones."""
     return tuple(sorted(name for name in names if not name.startswith("_")))
-
-
-# Reasons for leaving a name that was neither changed nor rebound itself.
-_SHARES = "holds a part of what is left, so left too"
-_UNSEEN = "used since, and whether that changed it cannot be seen, so left"
 
 
 @dataclass(frozen=True)
@@ -270,9 +262,7 @@ def take_back(place: "Checkpoints", change: Change) -> tuple[PutBack, Change | N
     copies = Copies({**change.copies.by_id, **images})
     stood = State(now, place.ledger.versions(), place.ledger.now(), copies)
     done = set_back(place, names, changed, change.copies.lost.keys(), change.when)
-    kept = shown(since.later)
-    reasons = {name: why for name in kept if (why := since.reasons.get(name))}
-    back = replace(done, kept=kept, reasons=reasons)
+    back = replace(done, kept=shown(since.later))
     if not done:
         return back, None
     # An object that failed to restore has neither its earlier nor its later content.
@@ -292,18 +282,11 @@ class _Since:
         holds: for each name, the ids of the mutated objects that it holds now.
         later: the names to leave alone.
         touched: the ids of the objects to leave alone.
-        reasons: why, for names that weren't changed or rebound themselves.
     """
 
     holds: dict[str, set[int]]
     later: set[str]
     touched: set[int]
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    def leave(self, names: Set[str], why: str) -> None:
-        """Leave ``names`` alone too, for the reason ``why``."""
-        self.reasons.update(dict.fromkeys(names - self.later, why))
-        self.later.update(names)
 
 
 def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
@@ -330,7 +313,7 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
         for ref in run.reads
         if run.actor == "user" and ref.version == change.versions.get(ref.name)
     }
-    since.leave({name for name in used & made.keys() if is_opaque(made[name])}, _UNSEEN)
+    since.later.update(name for name in used & made.keys() if is_opaque(made[name]))
     held_by = {name: was.held | holds.get(name, set()) for name, was in change.before.items()}
     held_by = holds | held_by
     more: set[str] = since.later
@@ -341,7 +324,7 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
             name for name, held in held_by.items() if not since.touched.isdisjoint(held)
         }
         more -= since.later
-        since.leave(more, _SHARES)
+        since.later.update(more)
     return since
 
 

@@ -18,7 +18,7 @@ import tomllib
 import types
 import uuid
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any
@@ -140,7 +140,7 @@ ATOMS = frozenset(
 )  # fmt: skip
 ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = (
-    enum.Enum, types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
+    types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # Objects of these modules describe classes and are never mutated.
@@ -159,11 +159,6 @@ TABLES, _CONSTANT = (
 SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
 
 
-def are_simple(values: Iterable[Any]) -> bool:
-    """Return whether all ``values`` are plain numbers, strings and the like."""
-    return SIMPLE.issuperset(map(id, map(type, values)))
-
-
 def is_immutable(value: Any) -> bool:
     """Return whether ``value`` itself is immutable; the object a method is bound to may not be."""
     kind = type(value)
@@ -177,6 +172,8 @@ def is_atomic(value: Any) -> bool:
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
+    if issubclass(kind, enum.Enum):
+        return not is_theirs(kind)
     if kind is types.FunctionType:
         return bool(value.__module__ != "__main__")
     if kind is types.BuiltinFunctionType:

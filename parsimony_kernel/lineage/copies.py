@@ -18,6 +18,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -210,14 +211,6 @@ def _objects_in(manager: Any) -> list[Any]:
     return found
 
 
-def table_of(kind: "Kind", held: Content) -> Any:
-    """Rebuild the frame or series, of pandas' own class, from its copied content ``held``."""
-    table = kind.base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
-    if "_name" in held.fields:
-        classes.attributes_of(table)["_name"] = held.fields["_name"]
-    return table
-
-
 # Frames and series of polars. Columns are shared until one is written to, so a copy is free.
 
 
@@ -305,6 +298,11 @@ STATE = Native(
     lambda value, items: value.__setstate__(pickle.loads(items.content)),
     same=lambda now, held: bool(now.content == held.content),
     parts=operator.attrgetter("parts"),
+)
+# The words on an axis of matplotlib, and the number of the next one.
+_WORDS = Native(
+    lambda value: [*value._mapping],
+    lambda value, items: setattr(value, "_counter", count(len(items))),
 )
 _CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
 _MAPPING = _refilled(dict, dict.copy, dict.update)
@@ -424,7 +422,7 @@ class Kind:
 
     def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
         then = {name: each for name, each in fields.items() if name not in self.members}
-        if self.native is _FRAME:
+        if self.native is _FRAME or self.native is _WORDS:
             then |= {name: own[name] for name in self.skipped & own.keys()}
         then |= {name: {} for name in self.skipped & own.keys() & {"_cache"}}
         _MAPPING.put(own, then)
@@ -451,6 +449,8 @@ def _kind(kind: type) -> Kind | None:
         return Kind(kind, base, _FRAME, (_CLASS_OF,), has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
+    if kind in classes.loaded("matplotlib.category", "UnitData"):
+        return Kind(kind, object, _WORDS, (), frozenset({"_counter"}), True, True)
     if issubclass(kind, tuple) and not kind.__dictoffset__:
         return Kind(kind, tuple, _CONTAINERS[tuple])
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):

@@ -1,7 +1,6 @@
-"""The diff of a change to the variables, as lines for people: per name, and per table its cells.
+"""The diff of a change to the variables, as lines for people: per name, and per table its columns.
 
-It is bounded in time and size and runs no user code. Values that can't be compared within these
-rules aren't, and the lines say so.
+It is bounded in time and size and runs no user code. The values in a table are not compared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,19 +8,14 @@ from typing import Any
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
-from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
+from parsimony_kernel.lineage.copies import Copy, kind_of
 from parsimony_kernel.lineage.file_backups import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
-# Limits for one pair of tables: row or column labels, and cells with the same labels.
-MOST_LABELS = 500_000
-MOST_CELLS = 20_000_000
 _MOST_NAMES = 40
 _MOST_CHARS = 60
 _MOST_COLUMNS = 10
-_NOT_COMPARED = "Cells are not compared: "
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
@@ -104,86 +98,33 @@ def lines_of(
         return (f"- {name}: {was}",)
     how = ", changed in place" if one is other else ", bound anew" if was == now else ""
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    try:
-        inside = [*_table_lines(_table(held), _table(then))]
-    except Exception:  # boundary: user object - what it holds may be anything
-        inside = [f"{_NOT_COMPARED}they can't be."]
-    return (line, *(f"    {each}" for each in inside))
+    return (line, *(f"    {each}" for each in _column_lines(held, then)))
 
 
 def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
-    """Return the content that ``value`` had, ``None`` if unknown."""
+    """Return the items that ``value`` held, its manager if it is a frame; ``None`` if unknown."""
     kind, copy = kind_of(value), copies.get(id(value))
     if kind is None or classes.is_atomic(value):
         return None
     try:
-        held = kind.look(value) if copy is None else copy.held
-        return table_of(kind, held) if classes.is_frame(type(value)) else held.items
+        return (kind.look(value) if copy is None else copy.held).items
     except Exception:  # boundary: user object - what it holds may be anything
         return None
 
 
-# Tables
+def _column_lines(one: Any, other: Any) -> Iterator[str]:
+    """Yield the columns that only one of two frames has."""
+    was, now = (dict.fromkeys(map(short, _columns(each))) for each in (one, other))
+    for what, labels, than in (("added", now, was), ("removed", was, now)) if was and now else ():
+        if new := [each for each in labels if each not in than]:
+            more = " …" if len(new) > _MOST_COLUMNS else ""
+            told = ", ".join(new[:_MOST_COLUMNS])
+            yield f"{plural('column', len(new))} {what}: {told}{more}"
 
 
-def _table(held: Any) -> Any:
-    """Convert a polars frame or a pandas series to a pandas frame; return others as they are."""
-    if type(held) in classes.loaded("polars", "DataFrame"):
-        return held.to_pandas(use_pyarrow_extension_array=True)
-    return held.to_frame() if type(held) in classes.loaded("pandas", "Series") else held
-
-
-def _table_lines(one: Any, other: Any) -> Iterator[str]:
-    """Yield the differences in columns, types and cells of two frames."""
-    if not (classes.is_frame(type(one)) and classes.is_frame(type(other))):
-        return
-    if not all(_is_plain(each.columns) and each.columns.is_unique for each in (one, other)):
-        yield f"{_NOT_COMPARED}by these labels of columns they can't be."
-        return
-    for what, labels in (
-        ("added", other.columns.difference(one.columns, sort=False)),
-        ("removed", one.columns.difference(other.columns, sort=False)),
-    ):
-        if len(labels):
-            told = ", ".join(map(short, labels[:_MOST_COLUMNS]))
-            more = " …" if len(labels) > _MOST_COLUMNS else ""
-            yield f"{plural('column', len(labels))} {what}: {told}{more}"
-    shared = one.columns.intersection(other.columns, sort=False)
-    for label in shared:
-        was, now = one[label].dtype, other[label].dtype
-        if str(was) != str(now):
-            yield f"column {short(label)}: {was} → {now}"
-    rows = one.index, other.index
-    if not (rows[0].is_(rows[1]) or (all(map(_is_plain, rows)) and rows[0].equals(rows[1]))):
-        yield f"{_NOT_COMPARED}the rows are others, or in another order."
-    elif len(one) * len(shared) > MOST_CELLS:
-        yield f"{_NOT_COMPARED}they are too many."
-    else:
-        yield from _cell_lines([(label, one[label], other[label]) for label in shared])
-
-
-def _cell_lines(columns: Iterable[tuple[Any, Any, Any]]) -> Iterator[str]:
-    """Yield how many cells differ, given label, old and new column, all with the same rows."""
-    found, objects = 0, list[Any]()
-    for label, was, now in columns:
-        if object in (was.dtype, now.dtype):
-            objects.append(label)
-        elif not same_memory(was.array, now.array):
-            same = (was == now).fillna(value=False) | (was.isna() & now.isna())
-            found += int((~same).sum())
-    if found:
-        yield f"{found:,} {plural('cell', found)} changed"
-    if objects:
-        yield f"Not compared, for they hold objects: {', '.join(map(short, objects))}."
-
-
-def _is_plain(index: Any) -> bool:
-    """Return whether the labels of ``index`` can be compared quickly and without user code."""
-    if hasattr(index, "levels"):
-        return all(map(_is_plain, index.levels))
-    return len(index) <= MOST_LABELS and (
-        index.dtype.kind in "biufcmM" or classes.are_simple(index)
-    )
+def _columns(held: Any) -> Iterable[Any]:
+    axes: Sequence[Any] = getattr(held, "axes", ())  # a manager's; a series has one
+    return axes[0] if len(axes) == 2 else getattr(held, "columns", ())
 
 
 # Rendering single values
@@ -193,8 +134,9 @@ def _words(value: Any, held: Any) -> str:
     """Render ``value`` as it was when it had the content ``held``."""
     if value is ABSENT or value is GONE:
         return "no longer there"
-    is_alike = type(held) is type(value) or classes.is_frame(type(held))
-    return short(held if is_alike else value)
+    if classes.is_frame(type(value)) and held is not None:
+        return f"{_name_of(type(value))}, {_by(len(axis) for axis in reversed(held.axes))}"
+    return short(held if type(held) is type(value) else value)
 
 
 def short(value: Any) -> str:

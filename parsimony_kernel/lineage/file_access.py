@@ -47,7 +47,8 @@ class SourceState:
     """The state of a source at the end of a cell that read it: size in bytes, and mtime.
 
     Without these, it was no file, or is known to have changed since. A change during the cell's
-    run goes unnoticed, and so does one that keeps the size and the mtime.
+    run goes unnoticed, and so does one that keeps the size and the mtime. ``is_read`` says that the
+    cell certainly read it, and doesn't merely name it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # for loading it back
@@ -55,31 +56,46 @@ class SourceState:
     path: str
     size_bytes: int | None = None
     mtime_ns: int | None = None
+    is_read: bool = field(default=False, compare=False)
 
 
 @dataclass
 class Watch:
-    """The files opened for reading while it listens: absolute paths, ordered by first read.
+    """The files opened while it listens: real absolute paths, ordered by first access.
 
-    Files that are written are recorded for the whole process, in ``WRITTEN``.
+    Files that are written are also recorded for the whole process, in ``WRITTEN``.
+
+    Args:
+        read: the files read.
+        written: the files written or replaced, each with whether it was read before that.
     """
 
     read: dict[str, None] = field(default_factory=dict)
+    written: dict[str, bool] = field(default_factory=dict)
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """Record the file of an audit event, if it is opened for reading or writing."""
-        if event != "open" and event != "sqlite3.connect":
+        if event != "open" and event != "sqlite3.connect" and event != "os.rename":
             return
         try:
-            if event == "open" and type(args[2]) is int and args[2] & WRITES:
-                _note_written(args[0])
-            path = _read_path(event, args) if len(self.read) < MOST_FILES else None
+            self._note(event, args)
         except Exception:  # boundary: subscriber - whoever opens a file must not notice
             return
-        if path is not None:
+
+    def _note(self, event: str, args: tuple[Any, ...]) -> None:
+        is_moved = event == "os.rename"
+        flags = args[2] if event == "open" and type(args[2]) is int else 0
+        if flags & WRITES:
+            _note_written(args[0])
+        if (path := _data_path(args[is_moved])) is None:
+            return
+        is_read = not (is_moved or flags & _WRITES) and Path(path).is_file()
+        if is_read and len(self.read) < MOST_FILES:
             self.read.setdefault(path)
             if len(READ) < _MOST_WRITTEN:
                 READ.setdefault(path)
+        if (is_moved or flags & WRITES) and len(self.written) < MOST_FILES:
+            self.written[path] = path in self.read or self.written.get(path, False)
 
 
 def _note_written(place: Any) -> None:
@@ -88,21 +104,19 @@ def _note_written(place: Any) -> None:
         WRITTEN.setdefault(str(path.parent.resolve() / path.name))
 
 
-def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
-    path = args[0]
-    if type(path) is bytes:
-        path = os.fsdecode(path)
-    if type(path) is not str or not path or path.startswith(("<", ":memory:")):
-        return None
-    if path.endswith(_SUFFIXES) or (event == "open" and args[2] & _WRITES):
+def _data_path(place: Any) -> str | None:
+    """Return the real path of a file, ``None`` if it is known to hold no data."""
+    path = "" if isinstance(place, int) else os.fsdecode(place)
+    if not path or path.startswith(("<", ":memory:")) or path.endswith(_SUFFIXES):
         return None
     absolute = Path.cwd() / path
-    if not {*_FOLDERS}.isdisjoint(absolute.parts) or not absolute.is_file():
+    if not {*_FOLDERS}.isdisjoint(absolute.parts):
         return None
     # In the artifact folder, only published tables are data.
     if ARTIFACT_FOLDER in absolute.parts and absolute.suffix != ".parquet":
         return None
-    return None if os.path.realpath(absolute).startswith(_ELSEWHERE) else str(absolute)
+    real = os.path.realpath(absolute)
+    return None if real.startswith(_ELSEWHERE) else real
 
 
 def sources_in(

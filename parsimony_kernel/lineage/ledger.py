@@ -7,6 +7,8 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from operator import attrgetter
+from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -80,6 +82,7 @@ class CellRun(_Ran):
             the origin is unknown.
         made: the variables that it bound or mutated, at their new versions.
         deleted: the names that it deleted.
+        written: the files that it wrote.
         failed: whether it ended with an error.
         stopped_at: the line of the code at which it failed, 0 if unknown.
     """
@@ -88,6 +91,7 @@ class CellRun(_Ran):
     reads: tuple[InputRef, ...] = ()
     made: tuple[InputRef, ...] = ()
     deleted: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     failed: bool = False
     stopped_at: int = 0
 
@@ -99,8 +103,16 @@ class Moment(NamedTuple):
     returns: int = 0
 
 
+# The prefix of files among stale inputs. The blank in it rules out a clash with variables.
+FILE = "file "
+
 # By name, the cell runs whose work on it was undone.
 TakenBack = Mapping[str, Set[int]]
+
+
+def _is_within(path: str, source: str) -> bool:
+    """Return whether ``path`` is below the folder ``source``, or matches it as a pattern."""
+    return PurePath(path).is_relative_to(source) or ("*" in source and PurePath(path).match(source))
 
 
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
@@ -119,6 +131,8 @@ class OriginLedger:
         # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
+        # By file, the number of the last run that wrote it.
+        self._written: dict[str, int] = {}
         # The versions of the names that are not at their newest one.
         self._gone_back: dict[str, int] = {}
 
@@ -146,30 +160,15 @@ class OriginLedger:
         return history[-1].version + 1 if history else 1
 
     def stamp(self, origin: VariableOrigin) -> None:
-        """Record a new binding.
-
-        Raises:
-            ValueError: its version is not the next one.
-        """
-        expected = self.next_version(origin.name)
-        if origin.version != expected:
-            raise ValueError(
-                f"{origin.name!r} has {expected - 1} versions, so the next is {expected}, "
-                f"not {origin.version}"
-            )
+        """Record a new binding, whose version is the next one."""
         self._origins.setdefault(origin.name, []).append(origin)
         self._gone_back.pop(origin.name, None)
 
     def record(self, cell: CellRun) -> None:
-        """Record a cell run, after the stamps of the variables that it made.
-
-        Raises:
-            ValueError: its number is not the next one.
-        """
-        if cell.number != self.next_cell_run():
-            raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
+        """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
+        self._written.update(dict.fromkeys(cell.written, cell.number))
 
     def next_cell_run(self) -> int:
         """Return the number of the next cell run."""
@@ -235,7 +234,31 @@ class OriginLedger:
                     or not self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
+            for ref, number in self.rewritten(origin, origin.cell_run).items():
+                if number not in runs or not self._made(number, origin.name):
+                    found.add(ref)
         return _sorted(found)
+
+    def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
+        """Return the sources that cells wrote to after ``ran`` read them.
+
+        Args:
+            ran: what a cell run did.
+            number: the number of this run.
+
+        Returns:
+            For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
+        """
+        found = {}
+        for state in filter(attrgetter("is_read"), ran.source_states if self._written else ()):
+            is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
+            last = self._written.get(state.path, 0)
+            if is_open and not last:
+                inside = (n for path, n in self._written.items() if _is_within(path, state.path))
+                last = max(inside, default=0)
+            if last > number or (last == number and is_open and state.path in self._written):
+                found[InputRef(name=FILE + state.path, version=0)] = last
+        return found
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(
@@ -259,6 +282,7 @@ class OriginLedger:
         self._origins.clear()
         self._cells.clear()
         self._began.clear()
+        self._written.clear()
         self._taken_back = [{}]
         self._gone_back.clear()
 
@@ -336,6 +360,7 @@ def stamp_effect(
             reads=inputs,
             made=made,
             deleted=effect.deleted,
+            written=effect.written,
             failed=failed,
             stopped_at=stopped_at,
         )

@@ -10,9 +10,9 @@ from typing import Any
 from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell_names import Cell, Names
 from parsimony_kernel.analysis.read import read_function
-from parsimony_kernel.lineage.classes import is_theirs
+from parsimony_kernel.lineage.classes import is_immutable, is_theirs
 from parsimony_kernel.lineage.copies import changes_arguments, is_bound
-from parsimony_kernel.lineage.object_graph import around
+from parsimony_kernel.lineage.object_graph import around, held_by
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
@@ -25,6 +25,10 @@ def suspects(what: Cell, bound: Mapping[str, Any]) -> tuple[Set[str], Set[str]]:
         The names whose objects it probably mutates, by static analysis, and the others it uses.
     """
     reach = Reach(bound, what.reads | what.may_mutate)
+    asked = what.may_mutate | what.called | what.receivers
+    asked |= {root.name for name, root in what.links if name in asked}
+    held = held_by([bound[name] for name in asked & bound.keys()]).values()
+    reach.run(each for each in held if type(each) is FunctionType and not is_immutable(each))
     used = reach.used
     if what.changes_any:
         return bound.keys(), set()
@@ -152,6 +156,7 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
         elif issubclass(kind, type):
             if is_theirs(each):
                 pending.extend(type.__dict__["__dict__"].__get__(each).values())
+                pending.append(kind)  # a metaclass, whose methods run too
         elif is_theirs(kind):
             pending.append(kind)
 

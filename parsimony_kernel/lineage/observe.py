@@ -7,13 +7,18 @@ budget per cell. Nothing here imports anything heavy, and no user code runs.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path, PosixPath
-from types import FunctionType, GeneratorType, TracebackType
+from types import FunctionType, GeneratorType, MappingProxyType, TracebackType
 from typing import Any
 
-from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
+from parsimony_kernel.analysis.calls import (
+    ATOMIC_FUNCTIONS,
+    PURE_METHODS,
+    READS_FILES,
+    WRITES_FILES,
+)
 from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
@@ -209,6 +214,7 @@ class CellEffect:
         in_place: names in ``changed`` that still have the same object.
         bound: names that it bound, perhaps to the same object as before.
         files: the state of the paths in ``sources`` after the cell ended.
+        written: the files that it wrote.
     """
 
     changed: tuple[str, ...] = ()
@@ -219,6 +225,7 @@ class CellEffect:
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     files: tuple[SourceState, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 def observe_cell(
@@ -229,6 +236,7 @@ def observe_cell(
     *,
     looked: Looked | None = None,
     opened: Iterable[str] = (),
+    written: Mapping[str, bool] = MappingProxyType({}),
     shown: tuple[Any, ...] = (),
 ) -> CellEffect:
     """Return the effect of the cell ``code``, given the visible names before and after it.
@@ -244,6 +252,7 @@ def observe_cell(
         cwd: the working folder, for relative paths.
         looked: the result of ``before_cell``; without it, only static analysis is used.
         opened: absolute paths of the files opened for reading meanwhile.
+        written: those opened for writing, each with whether it was read before, see ``Watch``.
         shown: the cell's result, to which the caller holds one more reference. References are
             counted, so there must be no others.
     """
@@ -267,9 +276,11 @@ def observe_cell(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
-    paths_handed = tuple(_handed(names, after))
-    sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
+    paths_handed = tuple(_handed(names, after, READS_FILES))
+    read_from = (*sources_in(paths_handed, cwd, paths_handed), *sources_in(opened, cwd))
+    sources = (*sources_in(names.literals, cwd), *read_from)
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
+    rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     return CellEffect(
         changed=tuple(sorted({*found.changed, *in_place})),
         deleted=found.deleted,
@@ -278,13 +289,20 @@ def observe_cell(
         asked=tuple(sorted(reads - before.keys())),
         in_place=tuple(sorted(in_place - set(found.changed))),
         bound=tuple(sorted(names.writes & after.keys())),
-        files=tuple(source_state(path, cwd) for path in paths),
+        files=tuple(
+            replace(
+                SourceState(path) if path in rewritten else source_state(path, cwd),
+                is_read=path in read_from,
+            )
+            for path in paths
+        ),
+        written=sources_in((*written, *_handed(names, after, WRITES_FILES)), cwd),
     )
 
 
-def _handed(names: Cell, bound: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the path arguments of calls such as ``read_parquet``, which may read many files."""
-    for path in (call.args[0] for call in names.calls if call.last in READS_FILES and call.args):
+def _handed(names: Cell, bound: Mapping[str, Any], functions: Set[str]) -> Iterator[str]:
+    """Yield the path arguments of calls of ``functions``, such as ``read_parquet``."""
+    for path in (call.args[0] for call in names.calls if call.last in functions and call.args):
         parts = path.parts if isinstance(path, Text) else [path]
         texts = [bound.get(each.name) if isinstance(each, Ref) else each for each in parts]
         if all(type(each) in (str, PosixPath) for each in texts):

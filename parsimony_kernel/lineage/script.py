@@ -17,7 +17,7 @@ from parsimony_kernel.analysis.cell_names import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
+from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
@@ -84,7 +84,15 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
             "then the cells that use it",
         )
-    return _written(name, walk, program, turns or {})
+    script = _written(name, walk, program, turns or {})
+    for run, _ in script.parts:
+        files = (ref.name.removeprefix(FILE) for ref in ledger.rewritten(run, run.number))
+        if changed := {*files} & {*script.sources}:
+            raise SliceError(
+                f"{min(changed)!r} was written again after it was read, so what {name!r} was made "
+                "from is gone: run the cell that reads it again, then the cells that use it",
+            )
+    return script
 
 
 # What statements do
@@ -420,8 +428,8 @@ class _Walk:
         left = made.difference(*(each.binds for each in parts))
         is_told = related(left) <= related(name for each in parts for name in each.touches)
         is_whole = bool(left) and not any(each.touches or each.moves for each in parts)
-        if is_whole:
-            self._must_be_whole(run, parts, left)
+        if is_whole and (run.failed or not parts):
+            raise _stopped(left)
         own = {name for each in parts for name in each.statement.writes}
         # Under "from __future__ import annotations", names in annotations aren't evaluated.
         futures = {place for place, each in enumerate(parts) if each.is_future}
@@ -467,18 +475,6 @@ class _Walk:
             return True
         related = self._program.related
         return not related(part.touches).isdisjoint(related(self._live))
-
-    def _must_be_whole(self, run: CellRun, parts: Sequence[_Part], names: Collection[str]) -> None:
-        """Check that a run that mutated ``names`` invisibly came to its end.
-
-        Raises:
-            SliceError: it failed, or its text is no Python.
-        """
-        if run.failed:
-            raise _stopped(names)
-        if not parts:
-            told = ", ".join(map(repr, sorted(names)))
-            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
 
     def _ended(self, run: CellRun) -> Sequence[_Part]:
         """Return the statements of a run that completed; the others must not matter."""

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.text import plural
-from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import FILE, CellRun, InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
 _MOST_COLUMNS = 200
@@ -61,12 +61,13 @@ def why(
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     changed = {*ledger.stale(name, chain)}
+    used = {id(each): [*each.inputs, *ledger.rewritten(each, each.cell_run)] for each in chain}
     steps = [
         each
         for at, each in enumerate(chain)
-        if at < MOST_STEPS or not changed.isdisjoint(each.inputs)
+        if at < MOST_STEPS or not changed.isdisjoint(used[id(each)])
     ][: 2 * MOST_STEPS]
-    stale = dict.fromkeys(ref for each in steps for ref in each.inputs if ref in changed)
+    stale = dict.fromkeys(ref for each in steps for ref in used[id(each)] if ref in changed)
     places = _places(ledger, turns or {})
     count = len(chain)
     heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
@@ -152,6 +153,8 @@ def _safe(text: str) -> str:
 
 
 def _now(used: InputRef, ledger: OriginLedger) -> str:
+    if used.name.startswith(FILE):
+        return f"{_safe(used.name)} (written again since)"
     version = ledger.version(used.name)
     return f"{_versioned(used)} (now {f'v{version}' if version else 'gone'})"
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -95,11 +94,9 @@ class Changes:
         if checkpoints is None:
             raise KeyError(run_id)
         files_back, files_left = turned(entry.files)
-        left = tuple(each.path.name for each in files_left)
         of_files = PutBack(
             restored=tuple(each.path.name for each in files_back),
-            kept=left,
-            reasons=dict.fromkeys(left, "written to since, so left"),
+            kept=tuple(each.path.name for each in files_left),
         )
         came = [checkpoints.undo(change) for change in reversed(entry.changes)]
         done = [*(back for back, _ in came), of_files]
@@ -140,14 +137,8 @@ def merged(done: Sequence[PutBack]) -> PutBack:
             for name in getattr(back, how):
                 if came.get(name) != "kept" and (came.get(name), how) != ("lost", "restored"):
                     came[name] = how
-    whys = {name: why for back in done for name, why in back.reasons.items()}
-    named: dict[str, Any] = {
-        how: tuple(sorted(name for name in came if came[name] == how)) for how in _OUTCOMES
-    }
-    return PutBack(
-        **named,
-        reasons={name: why for name, why in whys.items() if came.get(name) == "kept"},
-    )
+    named = {how: tuple(sorted(name for name in came if came[name] == how)) for how in _OUTCOMES}
+    return PutBack(**named)
 
 
 def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ...]:

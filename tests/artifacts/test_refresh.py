@@ -277,9 +277,7 @@ class TestContentThatIsAnother:
 
     async def test_source_changing_during_run_fails(self, desk: Desk) -> None:
         code = (
-            "import pathlib, time\n"
-            "t = pd.read_csv('sales.csv')\n"
-            "t['n'] = pathlib.Path('sales.csv').write_text('town,eur\\nGraz,7')\n"
+            "import os\nt = pd.read_csv('sales.csv')\nt['n'] = os.utime('sales.csv', (9, 9)) or 1\n"
         )
         published = await publish_frame(desk, code)
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\n")

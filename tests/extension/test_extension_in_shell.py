@@ -250,7 +250,7 @@ def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[st
         "Turn 1 undone in part.",
         "  Restored: prices",
         "  Removed: total",
-        "  Kept: rate (you changed it since)",
+        "  Kept, as changed or used since: rate",
         "  Perhaps changed, for there was no copy: model",
         "  New files, published artifacts and what happened outside stay.",
         "  %agent redo re-applies it.",

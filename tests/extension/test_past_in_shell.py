@@ -98,7 +98,7 @@ def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: A
     said("%%agent\nset all to nothing")
     differs = said("%agent diff")
     assert "+ spoiled" in differs
-    assert "3 cells changed" in differs
+    assert "changed in place" in differs
     undone = said("%agent undo")
     assert "Restored: sales" in undone
     assert "Removed: spoiled" in undone
@@ -166,7 +166,7 @@ def test_changes_before_own_undo_are_users(notebook: Callable[..., Said], shell:
     said = notebook(*turn("x = 1\ny = [1, 2]"))
     said("x, y = 0, [1]")
     said("%%agent\nset them")
-    assert "Kept: x (you changed it since)" in said("x = 'mine'\n%agent undo")
+    assert "Kept, as changed or used since: x" in said("x = 'mine'\n%agent undo")
     assert (shell.user_ns["x"], shell.user_ns["y"]) == ("mine", [1])
     assert "x = 'mine'" in said("%agent slice x")
 
@@ -180,7 +180,7 @@ def test_interrupted_cell_is_recorded(notebook: Callable[..., Said], shell: Any)
     shell.events.trigger("pre_run_cell", info)
     shell.user_ns["things"].append("mine")
     shell.events.trigger("post_run_cell", ExecutionResult(None))
-    assert "Kept: things (you changed it since)" in said("%agent undo")
+    assert "Kept, as changed or used since: things" in said("%agent undo")
     assert shell.user_ns["things"] == [1, "mine"]
 
 

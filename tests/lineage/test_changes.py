@@ -143,7 +143,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     await desk.mine("x = 1")
     await desk.turn("1", "x = x + 1")
     await desk.turn("2", "x = x * 10")
-    left = "  Kept: x (you changed it since)"
+    left = "  Kept, as changed or used since: x"
     assert shown.undo("1") == [
         "Nothing of turn 1 undone.",
         left,

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from lineage_desk import Desk
 
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.lineage.file_access import MOST_FILES, Watch, sources_in
+from parsimony_kernel.lineage.script import SliceError, slice_of
+from parsimony_kernel.lineage.why import why
 
 
 @contextmanager
@@ -89,3 +92,41 @@ def test_many_opened_files_are_listed_by_first(folder: Path) -> None:
             (folder / f"{number}.txt").read_text()
     assert len(watch.read) == MOST_FILES
     assert next(iter(watch.read)) == str(folder / "0.txt")
+
+
+MADE = """import os, pandas as pd
+from pathlib import Path
+pd.DataFrame({'x': [1]}).to_csv('made.csv', index=False)"""
+PARQUET = "df.to_parquet('d.parquet')\ndf = pd.read_parquet('d.parquet')"
+READ = "df = pd.read_csv('made.csv')"
+# The cells that follow, and whether the variable is stale, and can't be rebuilt from the file.
+SINCE = (
+    ([READ, "df.to_csv('other.csv')", "twice = df * 2"], False, False),
+    (["out, df = 'made.csv', 1", "Path(out).write_text('x')"], False, False),
+    ([READ, "Path('made.csv').write_text('x\\n2')"], True, True),
+    ([READ, "Path('new').write_text('x\\n2')", "os.replace('new', 'made.csv')"], True, True),
+    ([READ, "with open('made.csv', 'a') as file:\n    file.write('2')"], True, True),
+    ([READ, "df['x'] += 1\ndf.to_csv('made.csv', index=False)"], False, True),
+    ([f"{READ}\ndf['x'] += 1\ndf.to_csv('made.csv', index=False)"], False, True),
+    ([f"{MADE}\n{READ}"], False, False),
+    (["df = pd.read_csv('data/*.csv'.replace('*', 'a'))", "os.remove('made.csv')"], False, False),
+    (["df = [Path(each).read_text() for each in ['data/a.csv']]", MADE], False, False),
+    (["df = pd.DataFrame({'x': [1]})", "df.to_parquet('d.parquet')"], False, False),
+    ([PARQUET, "(df * 2).to_parquet('d.parquet')"], True, True),
+)
+
+
+@pytest.mark.parametrize(("cells", "is_stale", "is_gone"), SINCE)
+async def test_file_rewritten_after_it_was_read_is_another_version_of_the_input(
+    folder: Path, cells: list[str], is_stale: bool, is_gone: bool
+) -> None:
+    desk = Desk(folder)
+    for code in (MADE, "df = pd.DataFrame({'x': [3]})", *cells):
+        await desk.mine(code)
+    ledger = desk.executor.origin_ledger
+    assert ("(written again since)" in why(ledger, "df").text()) == is_stale
+    if is_gone:
+        with pytest.raises(SliceError, match="was written again after it was read"):
+            slice_of(ledger, "df")
+    else:
+        assert slice_of(ledger, "df").code
