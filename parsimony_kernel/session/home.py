@@ -85,7 +85,7 @@ class Home:
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
         self._cassettes = Cassettes(self.notebook, folder, self.environ)
-        self.keyring = Keyring.open(None, environ, clock)
+        self.keyring = Keyring(clock=clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
         self.news = notebook_identity.adopt(self.journal, self.workspace, path)
         self.journal.abandon_running(self.history)

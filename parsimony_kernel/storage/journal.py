@@ -144,7 +144,7 @@ class SqliteJournal:
         keyring: Keyring | None = None,
         alive: Alive = is_alive,
     ) -> None:
-        self.database = Database(path, _SCHEMA, keyring or Keyring.open())
+        self.database = Database(path, _SCHEMA, keyring or Keyring())
         self.clock = clock
         self._alive = alive
 
