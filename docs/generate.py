@@ -250,7 +250,7 @@ async def requests_under(mode: Share, folder: Path) -> tuple[str, str]:
         notebook="n.ipynb",
         folder=folder,
         model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "for the page"},
+        environ={},
     )
     try:
         await executor.execute(_SETUP)

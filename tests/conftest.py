@@ -209,7 +209,6 @@ def installed_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     from parsimony_agent import extension
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
     monkeypatch.delenv("PARSIMONY_MODEL", raising=False)
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
@@ -294,7 +293,7 @@ def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
             "notebook": "analysis.ipynb",
             "folder": folder,
             "model": ScriptedModel(steps),
-            "environ": {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+            "environ": {},
         }
         told = {name: value for name, value in given.items() if value is not None}
         session = NotebookSession(**{**usual, **told})

@@ -24,7 +24,6 @@ Open = Callable[..., Notebook]
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Opens notebooks on a folder of their own."""
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
     (tmp_path / "work").mkdir()
     notebooks: list[Notebook] = []
 
@@ -44,7 +43,6 @@ def in_shell(
 ) -> Iterator[tuple[Any, Notebook]]:
     """A notebook in the namespace of a shell."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
     with Notebook(agent="theirs") as notebook:
         yield shell, notebook
     uninstall(shell)

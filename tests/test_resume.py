@@ -17,7 +17,6 @@ from parsimony_kernel.testing.kernel_process import live_kernel
 
 ROOT = Path(__file__).parents[1]
 ASK = "%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature"
-SECRET = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests", "PARSIMONY_MODEL": "offline"}
 
 pytestmark = pytest.mark.kernel
 
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "data")
-    for name, value in SECRET.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PARSIMONY_MODEL", "offline")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -155,7 +155,7 @@ def run_case(
                 "IPYTHONDIR": str(Path(place, "ipython")),
                 "OPENAI_BASE_URL": oracle.url,
                 "OPENAI_API_KEY": _KEY,
-                "PARSIMONY_SUSPENSION_SECRET": "a secret for benchmarks",
+                "JUPYTER_DATA_DIR": str(Path(place, "data")),
             },
         }
         came: list[Json] = []
@@ -281,7 +281,9 @@ CHANGES: dict[str, Callable[[Json], None]] = {
     "elsewhere": _elsewhere,
     "ten years later": lambda job: job.update(shift_s=_YEARS_S),
     "ten years earlier": lambda job: job.update(shift_s=-_YEARS_S),
-    "another key": lambda job: job["environ"].update(PARSIMONY_SUSPENSION_SECRET="another"),
+    "another key": lambda job: job["environ"].update(
+        JUPYTER_DATA_DIR=job["environ"]["HOME"] + "/another"
+    ),
 }
 
 

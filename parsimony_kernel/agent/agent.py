@@ -27,7 +27,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring, shown
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
@@ -126,7 +126,7 @@ class Agent:
         self.pinned_constraints = _pinned(pinned_constraints)
         self.contract, self.rules, self.procedure = contract, rules, procedure
         self.classifier = classifier
-        self._secret, self._keyring = suspension_secret, keyring or Keyring.open()
+        self._secret, self._keyring = suspension_secret, keyring or Keyring()
         if isinstance(tools, Tools):
             self.tools = tools
         else:
@@ -154,7 +154,10 @@ class Agent:
             return self._secret, ""
         key = self._keyring.get(key_id) if key_id else self._keyring.current()
         if key is None:
-            raise SuspensionTokenMismatch(self._keyring.why_not(key_id))
+            raise SuspensionTokenMismatch(
+                f"The key {shown(key_id)} that signed this question is not on this machine, or was "
+                "revoked: answer where it was asked, or run the cell again."
+            )
         return key.secret, key.key_id
 
     def start(

@@ -47,7 +47,7 @@ def keys(arguments: argparse.Namespace) -> int:
     """List, rotate or revoke the keys that sign pending questions; no secret is ever printed."""
     if (arguments.key_id is not None) != (arguments.action == "revoke"):
         raise Misuse("revoke takes the id of a key, and list and rotate take none.")
-    keyring = Keyring.open()
+    keyring = Keyring()
     match arguments.action:
         case "rotate":
             key = keyring.rotate()

@@ -26,7 +26,7 @@ from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.durable import sweep_temporary
-from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow, owner_of
+from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.mcp_client import Servers
@@ -56,7 +56,6 @@ class Home:
         news: Text shown first in the record of the next turn.
         granted: Approvals by run id, kept because a question may be answered much later.
         answers: Answers given to the built-in model, by question, which it reuses until a reset.
-        owner: The name under which this session leases questions.
 
     Raises:
         SessionError: The workspace's journal or the key folder can't be written.
@@ -85,7 +84,7 @@ class Home:
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
         self._cassettes = Cassettes(self.notebook, folder, self.environ)
-        self.keyring = Keyring.open(None, environ, clock)
+        self.keyring = Keyring(clock=clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
         self.news = notebook_identity.adopt(self.journal, self.workspace, path)
         self.journal.abandon_running(self.history)
@@ -97,7 +96,6 @@ class Home:
             self.store, notebook_path=self.notebook, clock=clock, folder=folder
         )
         self.session_id = uuid.uuid4().hex
-        self.owner = owner_of(self.session_id)
         # The same tool name may be another function elsewhere, so these breakers aren't shared.
         self.tool_breakers = Breakers(clock)
         self.breakers = breakers_for(environ, JournalBreakers(self.journal, clock), clock)
@@ -138,5 +136,5 @@ class Home:
 
     def wait_on(self, record: SuspensionRecord) -> None:
         """Reopen a question whose answer had no effect."""
-        if self.journal.reopen(record.nonce, self.owner):
-            self.journal.end_turn(record.run_id, "suspended", record.pending_question)
+        self.journal.reopen(record.nonce)
+        self.journal.end_turn(record.run_id, "suspended", record.pending_question)

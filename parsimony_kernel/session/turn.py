@@ -10,8 +10,8 @@ disk contains a secret; a model sees only the parts of the notebook that the sha
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,7 +75,6 @@ from parsimony_kernel.tools import Tools
 # Long enough for a question to wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
 
-_LEASE_S = 120.0
 # Artifact tools, not offered in a workspace without artifacts.
 _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
@@ -171,7 +170,7 @@ class Turn(RunHooks):
             connection_file=home.connection_file,
             pid=os.getpid(),
         )
-        with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
+        try:
             back = home.past.replace_runs(home.runs_of(self._cell_key))
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
@@ -185,6 +184,10 @@ class Turn(RunHooks):
             )
             state.begun = digest_of(started)
             home.journal.append(self.run_id, started)
+        except BaseException:
+            with suppress(SessionError):
+                home.journal.end_turn(self.run_id, "cancelled")
+            raise
         home.news = ""
         return started, state
 
@@ -220,15 +223,10 @@ class Turn(RunHooks):
             gone=gone if self._options.share is not Share.none else (),
             shared=instructions_in_words(self._instructions, begun),
         )
-        # The question is single-use: consume it just before the resumption is journalled.
-        if not home.journal.consume(record.nonce, home.owner):
-            # The lease expired, e.g. while this machine slept, and another process claimed it.
+        if not home.journal.resume_turn(
+            record.nonce, started, connection_file=home.connection_file, pid=os.getpid()
+        ):
             raise SuspensionConsumed("this question was answered elsewhere meanwhile")
-        with _undone_by(lambda: home.wait_on(record)):
-            home.journal.resume_turn(
-                self.run_id, connection_file=home.connection_file, pid=os.getpid()
-            )
-            home.journal.append(self.run_id, started)
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
         return started, state
@@ -495,7 +493,7 @@ class Turn(RunHooks):
             self._home.past.changes.add(self.run_id, change, replaced)
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self._home.journal.claim(record.nonce, self._home.owner, _LEASE_S)
+        return True  # the journal answers it once, as it records the resumption
 
     def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
         if self._options.share is Share.none:
@@ -575,17 +573,6 @@ class EventWriter:
         status, words = _ENDS.get(type(event), ("cancelled", "reason"))
         said = getattr(event, words, "")
         self.journal.end_turn(self.run_id, status, self.secrets.clean(said))
-
-
-@contextmanager
-def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
-    """Call ``undo`` if the body raises; a ``SessionError`` of ``undo`` is suppressed."""
-    try:
-        yield
-    except BaseException:
-        with suppress(SessionError):
-            undo()
-        raise
 
 
 def _is_work(event: ev.AgentEvent, gone: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ BUSY_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.001
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
-_SCHEMA_VERSION = 4
+_SCHEMA_VERSION = 5
 # SQLite's log files beside a journal; SQLite replays them into any file at the journal's path.
 _LOGS = ("-wal", "-shm")
 

@@ -1,7 +1,7 @@
 """The journal of a workspace: turns, their events, and pending questions, in one SQLite file.
 
-Rules: events are append-only, each hash-chained to the one before it; exactly one caller can claim
-a pending question; and what must survive a crash (a suspension, a claim, the end of a turn) is
+Rules: events are append-only, each hash-chained to the one before it; exactly one caller can answer
+a pending question; and what must survive a crash (a question, an answer, the end of a turn) is
 synced before the call returns.
 """
 
@@ -53,8 +53,7 @@ CREATE TABLE events (
 CREATE INDEX events_of_run ON events (run_id, seq);
 CREATE TABLE suspensions (
     nonce TEXT PRIMARY KEY, run_id TEXT NOT NULL, record TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'pending', owner TEXT NOT NULL DEFAULT '',
-    lease_expires REAL NOT NULL DEFAULT 0
+    state TEXT NOT NULL DEFAULT 'pending'
 );
 CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
 """
@@ -116,11 +115,6 @@ def is_alive(pid: int, since: str) -> bool:
         return False
 
 
-def owner_of(session_id: str) -> str:
-    """Return the owner name under which a session of this process claims questions."""
-    return f"{os.getpid()}:{SYSTEM_CLOCK.now().isoformat()}:{session_id}"
-
-
 class SqliteJournal:
     """A journal in one SQLite file, safe for concurrent processes and threads.
 
@@ -128,9 +122,9 @@ class SqliteJournal:
 
     Args:
         path: the file, created with its folder if missing, or ``":memory:"``.
-        clock: the time of entries and leases.
+        clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
-        alive: whether a process that ran a turn, or claimed a question, is still alive.
+        alive: whether a process that ran a turn is still alive.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
@@ -144,7 +138,7 @@ class SqliteJournal:
         keyring: Keyring | None = None,
         alive: Alive = is_alive,
     ) -> None:
-        self.database = Database(path, _SCHEMA, keyring or Keyring.open())
+        self.database = Database(path, _SCHEMA, keyring or Keyring())
         self.clock = clock
         self._alive = alive
 
@@ -183,17 +177,33 @@ class SqliteJournal:
             )
         return ordinal
 
-    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
-        """Record that a turn runs again, in this process. Replaced and forgotten turns stay so."""
-        with self.database.transaction() as db:
-            row = db.execute("SELECT notebook FROM turns WHERE run_id = ?", (run_id,)).fetchone()
-            self._refuse_beside_another(db, row[0] if row else "", pid)
+    def resume_turn(
+        self, nonce: str, started: AgentEvent, *, connection_file: str = "", pid: int = 0
+    ) -> bool:
+        """Record that a turn runs again, in this process; this answers its question; synced.
+
+        All of it is recorded or nothing, so that a process killed here leaves the question pending.
+        Return whether the question was pending: of all callers exactly one runs the turn again.
+        Replaced and forgotten turns stay so. ``JournalError`` as for ``begin_turn``.
+        """
+        with self.database.transaction(synced=True) as db:
+            found = db.execute(
+                "SELECT run_id, notebook FROM suspensions JOIN turns USING (run_id) "
+                f"WHERE nonce = ? AND state = 'pending' AND status NOT IN {_GONE}",
+                (nonce,),
+            ).fetchone()
+            if found is None:
+                return False
+            run_id, notebook = found
+            self._refuse_beside_another(db, notebook, pid)
+            db.execute("UPDATE suspensions SET state = 'consumed' WHERE nonce = ?", (nonce,))
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
-                "running_since = ? "
-                f"WHERE run_id = ? AND status NOT IN {_GONE}",
+                "running_since = ? WHERE run_id = ?",
                 (storable(connection_file), pid, self._now(), run_id),
             )
+            link(db, run_id, self._now(), _body(started))
+        return True
 
     def _refuse_beside_another(self, db: sqlite3.Connection, notebook: str, pid: int) -> None:
         """Raise if another live process is running a turn of this notebook."""
@@ -259,10 +269,7 @@ class SqliteJournal:
                 )
                 if not found.rowcount:
                     continue
-                db.execute(
-                    "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
-                    (run_id,),
-                )
+                db.execute("UPDATE suspensions SET state = 'consumed' WHERE run_id = ?", (run_id,))
                 link(db, run_id, self._now(), _body(TurnForgotten()))
                 marked.append(run_id)
         return tuple(marked)
@@ -380,23 +387,17 @@ class SqliteJournal:
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """Return the pending questions, newest first, except of replaced or forgotten turns.
-
-        A claimed question is pending again once its lease expires or its owner's process dies.
-        """
+        """Return the pending questions, newest first, except of replaced or forgotten turns."""
         rows = self.database.select(
-            "SELECT suspensions.nonce, suspensions.record, suspensions.state, suspensions.owner, "
-            f"suspensions.lease_expires, {_TURN_COLUMNS} FROM suspensions "
+            f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
-            "turns.notebook = COALESCE(?, turns.notebook) AND state IN ('pending', 'leased') "
+            "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
             "ORDER BY suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
         )
         pending: list[PendingRow] = []
-        for nonce, text, state, owner, expires, *turn in rows:
-            if not self._is_free(state, owner, expires):
-                continue
+        for nonce, text, *turn in rows:
             try:
                 record = self._record(nonce, text)
             except JournalError as damaged:
@@ -405,20 +406,6 @@ class SqliteJournal:
                 continue
             pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
-
-    def _is_free(self, state: str, owner: str, expires: float) -> bool:
-        """Return whether a question can be claimed: pending, or its lease or owner has ended."""
-        if state != "leased":
-            return state == "pending"
-        return expires <= self.clock.now().timestamp() or not self._is_at_work(owner)
-
-    def _is_at_work(self, owner: str) -> bool:
-        """Return whether the owner's process is alive; ``True`` for names not by ``owner_of``."""
-        pid, _, rest = owner.partition(":")
-        since = rest.rpartition(":")[0]
-        if not pid.isdigit() or not since or int(pid) == os.getpid():
-            return True
-        return self._alive(int(pid), since)
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:
@@ -429,42 +416,10 @@ class SqliteJournal:
                 "newer Parsimony asked it: update Parsimony, or run its cell again."
             ) from exc
 
-    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
-        """Lease a pending question for ``lease_s`` seconds; of all callers exactly one gets it."""
+    def reopen(self, nonce: str) -> None:
+        """Make a question pending again whose answer had no effect; synced."""
         with self.database.transaction(synced=True) as db:
-            row = db.execute(
-                "SELECT state, owner, lease_expires FROM suspensions WHERE nonce = ? "
-                "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.run_id = suspensions.run_id "
-                f"AND turns.status IN {_GONE})",
-                (nonce,),
-            ).fetchone()
-            if row is None:
-                return False
-            if not self._is_free(*row):
-                return False
-            db.execute(
-                "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
-                "WHERE nonce = ?",
-                (storable(owner), self.clock.now().timestamp() + lease_s, nonce),
-            )
-        return True
-
-    def consume(self, nonce: str, owner: str) -> bool:
-        """End a question that ``owner`` has claimed; return whether ``owner`` held the claim."""
-        return self._settle(nonce, owner, "leased", "consumed")
-
-    def reopen(self, nonce: str, owner: str) -> bool:
-        """Make a question pending again that ``owner`` consumed without any effect."""
-        return self._settle(nonce, owner, "consumed", "pending")
-
-    def _settle(self, nonce: str, owner: str, before: str, after: str) -> bool:
-        with self.database.transaction(synced=True) as db:
-            changed = db.execute(
-                "UPDATE suspensions SET state = ?, lease_expires = 0 "
-                "WHERE nonce = ? AND state = ? AND owner = ?",
-                (after, nonce, before, storable(owner)),
-            ).rowcount
-        return changed == 1
+            db.execute("UPDATE suspensions SET state = 'pending' WHERE nonce = ?", (nonce,))
 
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""

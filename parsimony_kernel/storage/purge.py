@@ -21,13 +21,13 @@ _MAY_LIE = "Purge again later: what was purged may still lie in the file"
 _BATCH = 50
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
-# Running runs, runs with a write whose outcome is unknown, and runs with a question that can be or
-# is being answered. A question without a readable date counts as answerable.
+# Running runs, runs with a write whose outcome is unknown, and runs with a question that can be
+# answered. A question without a readable date counts as answerable.
 _NEEDED = """
 SELECT run_id FROM turns WHERE status = 'running'
 UNION SELECT run_id FROM effects WHERE state != 'committed'
 UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
-WHERE status != 'replaced' AND (state != 'consumed' OR status = 'suspended') AND COALESCE(
+WHERE status != 'replaced' AND state = 'pending' AND COALESCE(
     julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
     >= julianday(:asked_after), TRUE)
 """

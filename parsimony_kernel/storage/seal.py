@@ -140,7 +140,7 @@ class Seal:
         ``KeyringError`` if there is no key.
         """
         self._db.execute(_CREATE)
-        self._put(self._keyring.sealing(), self._rows(), {})
+        self._put(self._keyring.current(), self._rows(), {})
         self.changes.clear()
 
     def problem(self) -> tuple[int, str] | None:
@@ -196,11 +196,15 @@ class Seal:
     def _key(self, key_id: str) -> Key | None:
         if key_id not in self._keys:
             try:
-                self._keys[key_id] = self._keyring.sealing(key_id)
+                key = self._keyring.get(key_id) if key_id else self._keyring.current()
             except KeyringError as exc:
-                if getattr(exc.__cause__, "errno", None) in _PASSING:
-                    raise  # transient: a retry may read the key; going on would break the seal
+                # A damaged file has no cause. Going on would break the seal, and a retry may work.
+                if exc.__cause__ is None or getattr(exc.__cause__, "errno", None) in _PASSING:
+                    raise
                 return None
+            if key is None:
+                return None
+            self._keys[key_id] = key
         return self._keys[key_id]
 
     def _rows(self) -> Iterable[tuple[str, int, Row]]:

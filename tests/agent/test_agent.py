@@ -80,12 +80,12 @@ async def test_pinned_constraints_survive_suspension() -> None:
 
 
 def sealed_with(folder: Path, clock: ManualClock, *steps: Any) -> Agent:
-    return Agent(ScriptedModel(steps), keyring=Keyring.open(folder, {}), clock=clock)
+    return Agent(ScriptedModel(steps), keyring=Keyring(folder), clock=clock)
 
 
 async def test_question_outlives_key_rotation_until_revoked(tmp_path: Path) -> None:
     clock = ManualClock()
-    keyring = Keyring.open(tmp_path, {})
+    keyring = Keyring(tmp_path)
     record = await suspended(sealed_with(tmp_path, clock, ASK))
     newer = keyring.rotate()
     assert record.key_id != newer.key_id

@@ -42,7 +42,6 @@ from parsimony_kernel.tools import tool
 Say = Callable[[str], None]
 Counts = Counter[str]
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "of the storm"}
 # What the children use late, imported before they are forked.
 _LATE = ("parsimony_kernel.session.share", "pyarrow.parquet", "parsimony_kernel.agent.agent")
 
@@ -266,7 +265,7 @@ def open_on(root: Path, *steps: Any) -> NotebookSession:
         notebook="n.ipynb",
         folder=root,
         model=ScriptedModel(steps),
-        environ=ENVIRON,
+        environ={},
     )
     executor.namespace()["send"] = send
     session.tools.add("send")
@@ -443,7 +442,6 @@ def own_keys() -> Iterator[Path]:
     with TemporaryDirectory() as made:
         folder = Path(made)
         os.environ["JUPYTER_DATA_DIR"] = str(folder / "data")
-        os.environ |= ENVIRON
         (folder / "root").mkdir()
         yield folder / "root"
 

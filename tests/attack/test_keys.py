@@ -67,7 +67,7 @@ async def test_environment_keys_are_neither_sent_nor_stored(
         notebook="n.ipynb",
         folder=tmp_path,
         model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "s", **keys},
+        environ=keys,
     )
     request = "use " + " ".join(keys.values())
     options = TurnOptions(approve=Approval.auto)

@@ -51,7 +51,7 @@ async def test_turns_stay_fast_and_complete(tmp_path: Path, shell: Any) -> None:
         notebook="n.ipynb",
         folder=tmp_path,
         model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "s"},
+        environ={},
     )
     options = TurnOptions(approve=Approval.auto)
     took, objects = [], []

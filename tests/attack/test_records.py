@@ -23,21 +23,19 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import SEALED
-from tests.attack.storm import ENVIRON, ask, reply
+from tests.attack.storm import ask, reply
 
 pytestmark = pytest.mark.exhaustive
 
 CHANGES = 6_000
-SECRET = ENVIRON["PARSIMONY_SUSPENSION_SECRET"]
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def asked(tmp_path: Path) -> Path:
     """A journal in which one question was answered, with a letter sent, another waits, and two
     scripts are published."""
-    for name, value in ENVIRON.items():
-        monkeypatch.setenv(name, value)
     for act in (ask, reply, ask):
         words: list[str] = []
         act(tmp_path)(words.append)
@@ -95,7 +93,13 @@ def taken(text: str) -> SuspensionRecord | None:
     """The record that ``text`` holds, where it may be resumed."""
     try:
         record = SuspensionRecord.model_validate_json(text)
-        check_record(record, "ada", secret=SECRET, now=datetime.now(UTC), max_age_s=1e6)
+        check_record(
+            record,
+            "ada",
+            secret=Keyring().current().secret,
+            now=datetime.now(UTC),
+            max_age_s=1e6,
+        )
     except ValueError:
         return None
     return record

@@ -204,7 +204,7 @@ async def run_in(folder: Path, model: LiteLLMModel, share: Share) -> None:
         notebook="n.ipynb",
         folder=folder,
         model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "s"},
+        environ={},
     )
     options = TurnOptions(share=share, approve=Approval.auto)
     for cell in ("look", "again"):

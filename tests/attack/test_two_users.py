@@ -24,8 +24,6 @@ GROUP, ADA, GRACE = 20_000, 20_001, 20_002
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that both can write, and a home for each. What children need is imported here."""
-    monkeypatch.delenv("PARSIMONY_SUSPENSION_SECRET", raising=False)
-    monkeypatch.setattr("tests.attack.storm.ENVIRON", {})
     with TemporaryDirectory() as made:
         folder = Path(made)
         folder.chmod(0o755)

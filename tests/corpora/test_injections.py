@@ -80,7 +80,7 @@ async def test_obeyed_injection_reaches_nothing(
         notebook="analysis.ipynb",
         folder=workspace,
         model=model,
-        environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+        environ={},
     )
     try:
         await session.executor.execute(

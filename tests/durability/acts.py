@@ -179,7 +179,7 @@ def check_suspending_goes_on(root: Path, announced: Collection[str]) -> None:
 
 def sign(root: Path, announce: Announce) -> None:
     """A key, after it another, and a third that is revoked."""
-    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    keyring = Keyring(root / "keys", ManualClock())
     announce(keyring.current().key_id)
     announce(keyring.rotate().key_id)
     revoked = keyring.rotate().key_id
@@ -189,7 +189,7 @@ def sign(root: Path, announce: Announce) -> None:
 
 def check_signed(root: Path, announced: Collection[str]) -> None:
     """Every announced key can still be used, and a revoked one can't."""
-    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    keyring = Keyring(root / "keys", ManualClock())
     for word in announced:
         is_there = keyring.get(word.lstrip("-")) is not None
         assert is_there is not word.startswith("-"), f"of the key {word} its change is lost"
@@ -197,7 +197,7 @@ def check_signed(root: Path, announced: Collection[str]) -> None:
 
 def check_signing_goes_on(root: Path, announced: Collection[str]) -> None:
     """The next process signs."""
-    keyring = Keyring.open(root / "keys", {}, ManualClock())
+    keyring = Keyring(root / "keys", ManualClock())
     assert keyring.get(keyring.current().key_id) is not None
     keyring.rotate()
     check_signed(root, announced)

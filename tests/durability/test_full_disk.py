@@ -123,7 +123,7 @@ def test_failed_rewrite_leaves_file_whole(code: int, is_short: bool, tmp_path: P
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
 def test_failed_key_write_is_reported_and_retried(code: int, tmp_path: Path) -> None:
     def key(root: Path) -> str:
-        return Keyring.open(root / "keys", {}, ManualClock()).current().key_id
+        return Keyring(root / "keys", ManualClock()).current().key_id
 
     for number in range(_calls(tmp_path / "counted", key, after=str)):
         root = tmp_path / str(number)

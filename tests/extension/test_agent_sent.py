@@ -158,7 +158,6 @@ def shell(shell: Any) -> Iterator[Any]:
 def real(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the extension into ``shell`` with a session of its own."""
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
     for name in ("PARSIMONY_MODEL", "JPY_SESSION_NAME"):
         monkeypatch.delenv(name, raising=False)
     install(shell)

@@ -21,8 +21,10 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
 from parsimony_kernel.storage.database import JournalError, set_aside
-from parsimony_kernel.storage.journal import SqliteJournal, owner_of
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import ManualClock
+
+AGAIN = RunStarted(run_id="a", request="again", model="offline")
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_turns_are_numbered_per_notebook_in_order(journal: SqliteJournal) -> Non
     assert [turn.run_id for turn in journal.turns()] == ["a", "b", "c"]
 
 
-def test_turn_begins_ends_and_runs_again(journal: SqliteJournal, clock: ManualClock) -> None:
+def test_turn_begins_and_ends(journal: SqliteJournal, clock: ManualClock) -> None:
     _begin(journal, "a")
     clock.advance(5)
     journal.end_turn("a", "done", "all is well")
@@ -85,17 +87,15 @@ def test_turn_begins_ends_and_runs_again(journal: SqliteJournal, clock: ManualCl
     assert (done.summary, done.connection_file, done.pid) == ("all is well", "kernel-1.json", 17)
     assert done.started_at == "2026-01-01T00:00:00+00:00"
     assert done.ended_at == "2026-01-01T00:00:05+00:00"
-    journal.resume_turn("a", connection_file="kernel-2.json", pid=18)
-    (again,) = journal.turns()
-    assert (again.status, again.ended_at, again.pid) == ("running", "", 18)
 
 
 def test_rerun_cell_replaces_its_turn(journal: SqliteJournal) -> None:
     _begin(journal, "a", cell="cell")
     _begin(journal, "x", cell="cell", notebook="other.ipynb")
+    journal.suspend(_record("a", "n"))
     assert _begin(journal, "b", cell="cell") == 2
     journal.end_turn("a", "done", "late")
-    journal.resume_turn("a")
+    assert journal.resume_turn("n", AGAIN) is False
     statuses = {turn.run_id: turn.status for turn in journal.turns()}
     assert statuses == {"a": "replaced", "b": "running", "x": "running"}
 
@@ -176,59 +176,53 @@ def test_pending_questions_come_newest_first(journal: SqliteJournal) -> None:
     assert len(journal.pending()) == 2
 
 
-def test_claimed_question_is_consumed_once(journal: SqliteJournal) -> None:
+def test_question_is_answered_once_with_its_turn(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
-    assert journal.claim("n", "me", 60) is True
-    assert journal.claim("n", "you", 60) is False
-    assert journal.pending() == ()
-    assert journal.consume("n", "you") is False
-    assert journal.consume("n", "me") is True
-    assert journal.claim("n", "you", 60) is False
+    journal.end_turn("a", "suspended", "Which?")
+    assert journal.resume_turn("unknown", AGAIN) is False
+    assert journal.resume_turn("n", AGAIN, connection_file="kernel-2.json", pid=18) is True
+    (turn,) = journal.turns()
+    assert (turn.status, turn.ended_at, turn.connection_file) == ("running", "", "kernel-2.json")
+    assert turn.pid == 18
+    assert journal.events("a") == (AGAIN,)
     journal.suspend(_record("a", "n"))
-    assert journal.claim("n", "you", 60) is False
-    assert journal.claim("unknown", "me", 60) is False
+    assert journal.resume_turn("n", AGAIN) is False
+    assert (journal.pending(), len(journal.events("a"))) == ((), 1)
+    journal.reopen("n")
+    assert [row.record for row in journal.pending()] == [_record("a", "n")]
 
 
-def test_expired_lease_can_be_claimed(journal: SqliteJournal, clock: ManualClock) -> None:
+def test_question_stays_where_its_turn_cannot_run_again(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
-    journal.claim("n", "me", 60)
-    clock.advance(59)
-    assert journal.claim("n", "you", 60) is False
-    clock.advance(1)
+    journal.end_turn("a", "suspended")
+    journal.begin_turn("b", notebook="n.ipynb", cell_key="b", request="", model="", pid=2)
+    with pytest.raises(JournalError, match="running in another kernel"):
+        journal.resume_turn("n", AGAIN, pid=18)
     assert len(journal.pending()) == 1
-    assert journal.claim("n", "you", 60) is True
-    assert journal.consume("n", "me") is False
+    assert (journal.turns()[0].status, journal.events("a")) == ("suspended", ())
 
 
-def test_claim_ends_with_its_process(
+def test_one_of_eight_processes_answers(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
-    """Killed between claiming and answering, it frees the question at once."""
     path = tmp_path / "journal.sqlite"
-    journal = SqliteJournal(path)
-    _begin(journal, "a")
-    journal.suspend(_record("a", "n"))
-    mine = owner_of("s")
-    assert journal.claim("n", mine, 60)
-    assert journal.pending() == ()
-    journal.consume("n", mine)
-    journal.reopen("n", mine)
-    assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
-    assert len(journal.pending()) == 1
-    assert journal.claim("n", mine, 60)
-    journal.close()
+    with closing(SqliteJournal(path)) as journal:
+        _begin(journal, "a")
+        journal.suspend(_record("a", "n"))
+        journal.end_turn("a", "suspended")
+        assert sorted(race(_ANSWERER, path)) == ["lost"] * 7 + ["won"]
+        assert (journal.pending(), len(journal.events("a"))) == ((), 1)
 
 
-_KILLED = """
-from parsimony_kernel.storage.journal import SqliteJournal, owner_of
-from parsimony_kernel.testing.manual_clock import ManualClock
-journal = SqliteJournal(place, alive=lambda pid, since: True)
+_ANSWERER = """
+from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.storage.journal import SqliteJournal
+journal = SqliteJournal(place)
 wait()
-print("won" if journal.claim("n", owner_of(me), 60) else "lost", flush=True)
-import os
-os._exit(0)
+again = RunStarted(run_id="a", request="again", model="offline")
+print("won" if journal.resume_turn("n", again) else "lost")
 """
 
 
@@ -338,9 +332,9 @@ def _of_format(number: int) -> Callable[[Path], object]:
     [
         (lambda path: path.write_bytes(b""), "journal --set-aside"),
         (lambda path: path.write_bytes(b"no database, but it is long" * 30), "journal --set-aside"),
-        (_of_format(0), "format 0 and this program reads format 4"),
-        (_of_format(3), "format 3 and this program reads format 4"),
-        (_of_format(99), "format 99 and this program reads format 4"),
+        (_of_format(0), "format 0 and this program reads format 5"),
+        (_of_format(3), "format 3 and this program reads format 5"),
+        (_of_format(99), "format 99 and this program reads format 5"),
         (lambda path: path.symlink_to(path.with_name("elsewhere")), "is a link"),
         (Path.mkdir, "Cannot open the journal"),
         (
@@ -424,7 +418,7 @@ def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     assert last_level().endswith("FULL")
     journal.append("a", TextDelta(content="x"))
     assert last_level().endswith("NORMAL")
-    journal.claim("n", "me", 1)
+    assert journal.resume_turn("n", AGAIN, pid=17)
     assert last_level().endswith("FULL")
     assert journal.database._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     journal.close()

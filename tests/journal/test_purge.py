@@ -135,11 +135,6 @@ def test_answerable_question_stays(journal: SqliteJournal, clock: ManualClock, p
     left = purge(journal, BEFORE, dry_run=False)
     assert (left.turns, left.kept) == (0, 1)
     assert [row.record for row in journal.pending()] == [question("a", START)]
-    # Between the end of its single use and the start of the run it is consumed.
-    assert journal.claim("n", "me", 60)
-    assert journal.consume("n", "me")
-    assert purge(journal, BEFORE, dry_run=False).kept == 1
-    assert journal.reopen("n", "me")
     clock.advance(1)
     assert purge(journal, BEFORE, dry_run=False).turns == 1
     assert (journal.pending(), found_in(place.parent, CANARY)) == ((), [])

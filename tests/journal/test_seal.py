@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage import seal
+from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
@@ -143,18 +143,19 @@ def test_journal_without_its_key_is_usable_and_unverified(place: Path, tmp_path:
         assert journal.verify() is None
 
 
-def test_environment_secret_seals(tmp_path: Path) -> None:
-    def journal(secret: str) -> Any:
-        environ = {"PARSIMONY_SUSPENSION_SECRET": secret}
-        keyring = Keyring.open(tmp_path / "keys", environ)
-        return closing(SqliteJournal(tmp_path / "journal.sqlite", keyring=keyring))
-
-    with journal("one") as begun:
-        begun.append("a", TextDelta(content="x"))
-    with journal("two") as other:
-        assert "is not here" in (other.verify() or (1, ""))[1]
-    with journal("one") as again:
-        assert again.verify() is None
+def test_damaged_key_file_stops_a_write_instead_of_breaking_the_seal(
+    place: Path, keyring: Keyring, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys" / "keys.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-9])
+    with closing(SqliteJournal(place, keyring=keyring)) as journal:
+        for act in (lambda: journal.append("a", TextDelta(content="x")), journal.verify):
+            with pytest.raises(JournalError, match=r"The file of signing keys .* is damaged"):
+                act()
+        file.write_bytes(whole)
+        journal.append("a", TextDelta(content="x"))
+        assert journal.verify() is None
 
 
 def test_journal_without_any_key_says_so(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def debug(kernel: LiveKernel, number: int, command: str, **arguments: Any) -> No
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     """A kernel whose threads are traced from here on."""
     folder: Path = tmp_path_factory.mktemp("notebook")
-    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as running:
+    with live_kernel(folder) as running:
         debug(running, 1, "initialize", clientID="jupyterlab", adapterID="")
         debug(running, 2, "attach")
         debug(running, 3, "configurationDone")

@@ -190,7 +190,7 @@ async def test_lazy_object_is_not_computed_by_inspection() -> None:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     folder: Path = tmp_path_factory.mktemp("notebook")
-    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as running:
+    with live_kernel(folder) as running:
         yield running
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     folder = tmp_path_factory.mktemp("notebook")
-    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as running:
+    with live_kernel(folder) as running:
         yield running
 
 

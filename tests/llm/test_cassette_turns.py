@@ -18,7 +18,6 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 RECORD = {"PARSIMONY_CASSETTE": "record"}
 REPLAY = {"PARSIMONY_CASSETTE": "replay"}
 
@@ -61,7 +60,7 @@ class Notebooks:
             folder=folder,
             notebook=notebook,
             model=steps if isinstance(steps, str) else ScriptedModel(steps, "provider/model"),
-            environ={**ENVIRON, "PARSIMONY_WORKSPACE": str(folder), **(mode or {})},
+            environ={"PARSIMONY_WORKSPACE": str(folder), **(mode or {})},
         )
 
 

@@ -196,7 +196,6 @@ def test_command_asks_consent_and_lists_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "s")
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
     with live_kernel(tmp_path) as kernel:
         listed = kernel.run("%agent tools").text

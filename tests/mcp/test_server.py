@@ -32,7 +32,7 @@ def placed() -> Path:
 
 @pytest.fixture(scope="module")
 def kernel(folder: Path, placed: Path) -> Iterator[LiveKernel]:
-    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as live:
+    with live_kernel(folder) as live:
         live.run("from parsimony_kernel.testing.scripted import ScriptedModel, call")
         placed.parent.mkdir(parents=True, exist_ok=True)
         placed.symlink_to(live.connection_file)

@@ -448,7 +448,9 @@ async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(session.resume("1", turn_id=waiting.turn.run_id))
-    assert not session.journal.claim(waiting.record.nonce, "me", 60.0)
+    assert not session.journal.resume_turn(
+        waiting.record.nonce, RunStarted(run_id="r", request="", model="")
+    )
 
 
 async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:

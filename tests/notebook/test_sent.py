@@ -21,7 +21,7 @@ from parsimony_kernel.session.turn_models import noting
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from tests.session.session_steps import ENVIRON, gather
+from tests.session.session_steps import gather
 
 DONE = call("return_done", summary="It is done.")
 ASK = call("ask_user", question="Which region?", choices=["north", "south"])
@@ -31,7 +31,7 @@ Start = Callable[..., NotebookSession]
 @pytest.fixture
 def start(scripted: Start) -> Start:
     def build(*steps: Step, model: Any = None, **environ: str) -> NotebookSession:
-        return scripted(*steps, model=model, environ={**ENVIRON, **environ})
+        return scripted(*steps, model=model, environ=environ)
 
     return build
 

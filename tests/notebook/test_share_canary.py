@@ -25,7 +25,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from tests.session.session_steps import ENVIRON, gather
+from tests.session.session_steps import gather
 
 # What is named nowhere in the script, so that only the notebook can have told it.
 HIDDEN = ("hidden_table", "hidden_column", "hidden_file", "hidden_title", "hidden_made")
@@ -174,7 +174,7 @@ def notebook(canaries: Canaries, steps: tuple[Step, ...]) -> Iterator[NotebookSe
             notebook="analysis.ipynb",
             folder=folder,
             model=ScriptedModel(steps),
-            environ=ENVIRON,
+            environ={},
         )
         try:
             fill(session, canaries)

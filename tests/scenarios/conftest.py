@@ -32,7 +32,6 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     """The Parsimony Agent kernel in an empty folder."""
     folder: Path = tmp_path_factory.mktemp("notebook")
     environ = {
-        "PARSIMONY_SUSPENSION_SECRET": "a secret for tests",
         "IPYTHONDIR": str(folder / ".ipython"),
         "PARSIMONY_MODEL": "offline",
     }

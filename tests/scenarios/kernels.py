@@ -16,7 +16,6 @@ from parsimony_kernel.testing.kernel_process import PATIENCE_S, LiveKernel, live
 from .conftest import _SETUP
 
 # The key that signs is the kernels' own, and whoever checks the journal has it too.
-_KEY = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 
 
 class Desk:
@@ -31,7 +30,6 @@ class Desk:
     def kernel(self) -> LiveKernel:
         if self._kernel is None:
             environ = {
-                **_KEY,
                 "IPYTHONDIR": str(self.folder / ".ipython"),
                 "PARSIMONY_MODEL": "offline",
             }
@@ -63,7 +61,7 @@ class Desk:
     @contextmanager
     def journal(self) -> Iterator[SqliteJournal]:
         """What is on disk, read by another process than the kernel."""
-        opened = SqliteJournal(journal_path(self.folder), keyring=Keyring.open(None, _KEY))
+        opened = SqliteJournal(journal_path(self.folder), keyring=Keyring())
         try:
             yield opened
         finally:

@@ -29,7 +29,6 @@ from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
 CELL = "a"
 # Real seconds after which a run that should have ended counts as hanging.
@@ -61,7 +60,7 @@ class Notebook:
             notebook="analysis.ipynb",
             folder=self.folder,
             model=model,
-            environ=ENVIRON,
+            environ={},
             clock=clock or ManualClock(),
         )
         session.tools.added = lambda: Tools(tools)  # type: ignore[method-assign]

@@ -24,7 +24,6 @@ from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
 FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"

@@ -240,7 +240,7 @@ session = NotebookSession(
     notebook="analysis.ipynb",
     folder=Path(place),
     model=ScriptedModel([call("return_done", summary="ok")]),
-    environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+    environ={},
 )
 
 async def answer():

@@ -56,7 +56,6 @@ IN_TITLE = "canaryTitle14"
 CANARY = re.compile(r"canary[-A-Z][\w-]*")
 
 ENVIRON = {
-    "PARSIMONY_SUSPENSION_SECRET": "a secret for tests",
     "WAREHOUSE_TOKEN": IN_ENVIRONMENT,
     "DATABASE_URL": f"postgresql://reader:{IN_ADDRESS}@db.example/x",
 }

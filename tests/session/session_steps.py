@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.testing.scripted import call
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="done")
 LOAD = call("run_code", code="import pandas as pd\nsales = pd.read_csv('data/sales.csv')")
 ASK = call("ask_user", question="Which region?", choices=["north", "south"])

@@ -255,7 +255,9 @@ async def test_two_sessions_answer_a_question_once(start: Any) -> None:
     await gather(first.resume("1"))
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(second.resume("1"))
-    assert not second.journal.claim(row.record.nonce, "late", 60.0)
+    assert not second.journal.resume_turn(
+        row.record.nonce, RunStarted(run_id="late", request="", model="")
+    )
     assert second._model.requests == []
 
 
@@ -285,24 +287,22 @@ async def test_unwritable_workspace_is_one_sentence(start: Any, folder: Path) ->
     assert "\n" not in str(caught.value)
 
 
-async def test_expired_lease_is_resumed_by_one(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_question_answered_meanwhile_is_not_resumed(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking = start([ASK])
     await gather(asking.turn("sum it", cell_key="a"))
     slow, quick = start([DONE]), start([DONE])
-    clock = ManualClock(datetime.now(UTC))
-    for session in (asking, slow, quick):
-        session.clock = session.journal.clock = clock
-    consume = slow.journal.consume
+    resume_turn = slow.journal.resume_turn
 
-    def asleep(*arguments: Any) -> bool:
-        """The machine sleeps past the lease, and another process answers meanwhile."""
-        clock.advance(200)
+    def asleep(*arguments: Any, **named: Any) -> bool:
+        """The machine sleeps just before, and another process answers meanwhile."""
         other = threading.Thread(target=lambda: asyncio.run(gather(quick.resume("south"))))
         other.start()
         other.join()
-        return bool(consume(*arguments))
+        return bool(resume_turn(*arguments, **named))
 
-    monkeypatch.setattr(slow.journal, "consume", asleep)
+    monkeypatch.setattr(slow.journal, "resume_turn", asleep)
     with pytest.raises(SessionError, match="answered elsewhere"):
         await gather(slow.resume("north"))
     assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)

@@ -13,7 +13,7 @@ from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
 def at(folder: Path, clock: ManualClock | None = None) -> Keyring:
-    return Keyring.open(folder, {}, clock or ManualClock())
+    return Keyring(folder, clock or ManualClock())
 
 
 def states(keyring: Keyring) -> list[tuple[str, str]]:
@@ -28,31 +28,21 @@ def kept(folder: Path) -> str:
 
 def test_key_is_created_on_first_use_and_kept(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
-    keyring = Keyring.open(folder, {})
+    keyring = Keyring(folder)
     assert not folder.exists()
     key = keyring.current()
     assert len(key.secret) == 64
-    assert Keyring.open(folder, {}).current() == key
+    assert Keyring(folder).current() == key
     assert keyring.get(key.key_id) == key
     # Two places never share an id.
-    other = Keyring.open(tmp_path / "b", {}).current()
+    other = Keyring(tmp_path / "b").current()
     assert other.key_id != key.key_id
     assert keyring.get(other.key_id) is None
 
 
-def test_environment_key_wins_and_old_keys_stay_readable(tmp_path: Path) -> None:
-    old = Keyring.open(tmp_path, {}).current()
-    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "mine"})
-    assert (keyring.current().key_id, keyring.current().secret) == ("env", "mine")
-    assert keyring.get("env") == keyring.current()
-    assert keyring.get(old.key_id) == old
-    assert Keyring.open(tmp_path, {}).get("env") is None
-    assert Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": " "}).current() == old
-
-
 def test_default_folder_is_jupyter_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
-    Keyring.open(None, {}).current()
+    Keyring().current()
     assert (tmp_path / "parsimony" / "keys" / "keys.json").is_file()
 
 
@@ -72,14 +62,14 @@ def test_unknown_key_id_gives_none_and_cannot_be_revoked(tmp_path: Path, key_id:
 
 def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    keyring = Keyring.open(tmp_path / "file" / "keys", {})
+    keyring = Keyring(tmp_path / "file" / "keys")
     with pytest.raises(KeyringError, match="Cannot create the folder"):
         keyring.rotate()
     with pytest.raises(KeyringError) as caught:
         keyring.current()
     message = str(caught.value)
     assert message.startswith("There is no key to sign questions with: Cannot create the folder")
-    assert "or set PARSIMONY_SUSPENSION_SECRET" in message
+    assert "or set JUPYTER_DATA_DIR" in message
     assert "\n" not in message
 
 
@@ -87,7 +77,7 @@ _FIRST = """
 from pathlib import Path
 from parsimony_kernel.storage.keyring import Keyring
 wait()
-print(Keyring.open(Path(place), {}).current().key_id)
+print(Keyring(Path(place)).current().key_id)
 """
 
 
@@ -134,19 +124,6 @@ def test_revoked_secret_is_gone(tmp_path: Path) -> None:
     assert keyring.current() not in (new, newest)
 
 
-def test_environment_key_is_changed_at_its_source(tmp_path: Path) -> None:
-    old = at(tmp_path).current()
-    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush"}, ManualClock())
-    assert states(keyring) == [("env", "environment"), (old.key_id, "current")]
-    with pytest.raises(KeyringError, match=r"PARSIMONY_SUSPENSION_SECRET .*to a new secret"):
-        keyring.rotate()
-    with pytest.raises(KeyringError, match="unset that variable"):
-        keyring.revoke("env")
-    keyring.revoke(old.key_id)
-    assert states(keyring) == [("env", "environment")]
-    assert keyring.current().secret == "hush"
-
-
 def test_key_file_stays_private(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys")
     keyring.revoke(keyring.current().key_id)
@@ -158,31 +135,11 @@ def test_key_file_stays_private(tmp_path: Path) -> None:
 
 
 def test_key_listing_holds_no_secret(tmp_path: Path) -> None:
-    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"}, ManualClock())
-    key = at(tmp_path).current()
-    shown = repr(keyring.keys()) + str(keyring.keys()) + keyring.why_not(key.key_id)
-    shown += repr(keyring) + repr(keyring.current()) + str(keyring.current())
-    assert key.key_id in shown
-    assert "hush" not in shown
-    assert key.secret not in shown
-
-
-@pytest.mark.parametrize(
-    ("key_id", "why"),
-    [
-        ("f" * 5000, "is not on this machine, or was revoked"),
-        ("", "is not on this machine, or was revoked"),
-        ("env", "PARSIMONY_SUSPENSION_SECRET, which is not set here"),
-    ],
-)
-def test_question_with_unusable_key_says_why(tmp_path: Path, key_id: str, why: str) -> None:
     keyring = at(tmp_path)
-    assert keyring.get(key_id) is None
-    sentence = keyring.why_not(key_id)
-    assert why in sentence
-    assert sentence.endswith("run the cell again.")
-    assert "\n" not in sentence
-    assert len(sentence) < 400
+    key = keyring.current()
+    shown = f"{keyring.keys()!r} {keyring.keys()} {keyring!r} {key!r} {key}"
+    assert key.key_id in shown
+    assert key.secret not in shown
 
 
 def loop(path: Path) -> None:
@@ -193,18 +150,23 @@ def holding(text: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(text)
 
 
-def entry(
-    secret: str = "hush", since: str = "2026-07-08T00:00:00Z", of: str | None = None
-) -> Callable[[Path], object]:
+def entry(secret: str = "hush", of: str | None = None, **more: object) -> Callable[[Path], object]:
     key_id = hashlib.sha256(f"key id of {of or secret}".encode()).hexdigest()[:16]
-    return holding(f'[{{"key_id": "{key_id}", "secret": "{secret}", "since": "{since}"}}]')
+    kept = {"key_id": key_id, "secret": secret, "since": "2026-07-08T00:00:00Z", **more}
+    return holding(json.dumps([kept]))
 
 
 @pytest.mark.parametrize(
     "put",
     [
         *(Path.mkdir, loop, holding(""), holding("[")),
-        *(entry(since="yesterday"), entry(since="2026-07-08T00:00:00"), entry(secret="")),
+        *(
+            entry(since="yesterday"),
+            entry(more=1),
+            entry(key_id=None),
+            entry(since="2026-07-08T00:00:00"),
+            entry(secret=""),
+        ),
         entry(of="a secret that was another"),
     ],
 )
@@ -213,7 +175,12 @@ def test_foreign_file_in_its_place_is_left_alone(
 ) -> None:
     keyring = at(tmp_path)
     put(tmp_path / "keys.json")
-    before = (tmp_path / "keys.json").lstat()
+
+    def state() -> tuple[int, ...]:
+        found = (tmp_path / "keys.json").lstat()
+        return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns  # reading is allowed
+
+    before = state()
     for ask in (
         keyring.rotate,
         keyring.current,
@@ -221,46 +188,19 @@ def test_foreign_file_in_its_place_is_left_alone(
         lambda: keyring.get("x"),
         lambda: keyring.revoke("x"),
     ):
-        said = r"is damaged: .* or remove that (file|entry)|a (folder|link) stands in its place"
+        said = r"is damaged: .* or remove it to go on|a (folder|link) stands in its place"
         with pytest.raises(KeyringError, match=said) as caught:
             ask()
         assert "hush" not in str(caught.value)
-    assert (tmp_path / "keys.json").lstat() == before
+    assert state() == before
     assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    "damage", [{"secret": "another"}, {"since": "yesterday"}, {"more": 1}, {"key_id": None}]
-)
-def test_damaged_entry_is_named_and_other_keys_work_on(
-    tmp_path: Path, damage: dict[str, object]
-) -> None:
-    keyring = at(tmp_path)
-    first, second, third = keyring.current(), keyring.rotate(), keyring.rotate()
-
-    def spoil(number: int) -> None:
-        entries = json.loads(whole)
-        entries[number - 1] |= damage
-        (tmp_path / "keys.json").write_text(json.dumps(entries))
-
-    whole = kept(tmp_path)
-    spoil(2)
-    assert (keyring.current(), keyring.get(first.key_id)) == (third, first)
-    for ask in (lambda: keyring.get(second.key_id), keyring.rotate, keyring.keys):
-        with pytest.raises(KeyringError, match=r"Entry 2 of the .* or remove that entry") as caught:
-            ask()
-        assert second.secret not in str(caught.value)
-    spoil(3)
-    assert keyring.get(second.key_id) == second
-    with pytest.raises(KeyringError, match="Entry 3 of the"):  # it may have been the current one
-        keyring.current()
 
 
 _REVOKE = """
 from pathlib import Path
 from contextlib import suppress
 from parsimony_kernel.storage.keyring import Keyring, KeyringError
-keyring = Keyring.open(Path(place), {})
+keyring = Keyring(Path(place))
 key = keyring.current()
 wait()
 if int(me[1:]) % 2:
@@ -274,9 +214,9 @@ def test_revoked_key_stays_revoked_while_others_sign(
     tmp_path: Path, race: Callable[[str, Path], list[str]]
 ) -> None:
     folder = tmp_path / "keys"
-    first = Keyring.open(folder, {}).current()
+    first = Keyring(folder).current()
     after = set(race(_REVOKE, folder)) - {first.key_id}
-    keyring = Keyring.open(folder, {})
+    keyring = Keyring(folder)
     assert after == {keyring.current().key_id}
     assert keyring.get(first.key_id) is None
     assert first.secret not in kept(folder)
