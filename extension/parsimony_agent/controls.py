@@ -24,8 +24,8 @@ _CLASS = "parsimony-record-controls"
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
-# A page that is still loading the widget manager reports an error if the model of a button is closed
-# before it is drawn. So hidden buttons are closed after some further turns.
+# A page that is still loading the widget manager reports an error if the model of a button is
+# closed before it is drawn. So hidden buttons are closed after some further turns.
 _settled: deque[Any] = deque()
 _SETTLED_KEPT = 20
 _STOP_TOOLTIP = "Stops this turn; what it has done so far stays, and the record says where it ended"

@@ -90,9 +90,9 @@ def test_fold_names_its_own_variables() -> None:
             [started(), *asked, started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
         ).blocks
     )
-    before, after = segment_of(blocks[:3]), segment_of(blocks[3:], is_reply_told=True)
+    before, after = segment_of(blocks[:3]), segment_of(blocks[3:])
     assert text_of([], summary=before.summary) == "1 step before the question · a"
-    assert text_of([], summary=after.summary) == "1 step after your answer · b"
+    assert text_of([], summary=after.summary) == "1 step · b"
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
 
@@ -164,9 +164,10 @@ def test_answered_question_is_one_line() -> None:
     text = record_of(blocks)
     assert "Which column of df? → temp_min (you chose)" in text
     assert text.count("temp_min") == 2  # and in the answer itself
-    below = text_of(segment_of(blocks[2:], is_reply_told=True).head)
-    assert "Your answer" not in below
-    assert "No longer in the notebook" in below
+    answer, line, gone = (text_of([each]) for each in segment_of(blocks).head)
+    assert "temp_min" in answer
+    assert line == "Which column of df? → temp_min (you chose)"
+    assert gone.startswith("No longer in the notebook")
     assert "Your answer: temp_min" in text_of(segment_of(blocks[2:]).head)
 
 
@@ -195,8 +196,6 @@ def test_turn_has_three_outputs_and_one_stylesheet() -> None:
     """In place stands what a page needs that takes no style sheet of a notebook, nothing else."""
     for events in RUNS.values():
         found = segment_of(lasting(replay(events).blocks))
-        below = segment_bundles(found, is_first=False)
-        assert "<style" not in "".join(str(data.get("text/html", "")) for data, _ in below)
         outputs = segment_bundles(found)
         markup = "".join(str(data.get("text/html", "")) for data, _ in outputs)
         parsed = Parsed(markup)
