@@ -27,7 +27,7 @@ from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.notebook_identity import source_after
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn
-from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
 
@@ -143,10 +143,7 @@ class Turns:
                 record.settle_prompt()
             else:
                 record.place = Place() if here else Place(displays)
-                replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
-                record.settle_prompt(
-                    f"Answered: {replies[-1]}. It goes on in the cell that answered."
-                )
+                record.settle_prompt("It goes on in the cell that answered.")
 
         events = session.resume(words, turn_id=question.run_id, nonce=question.nonce, stop=stop)
         await self._follow(record, events, begun)

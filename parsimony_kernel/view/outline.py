@@ -294,7 +294,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
     first += [each for each in requests_shown if each not in long]
     if outcome is not None:
-        first += [outcome, *(each for each in steps if each.state == "waiting")]
+        first += [outcome, *_waiting(steps, getattr(outcome, "context", ""))]
     else:
         first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
     head = list(map(outline, first))
@@ -344,6 +344,15 @@ def _asked(question: bl.QuestionBlock) -> list[str]:
     others = [f"{at + 1}. {each}" for at, each in choices if at != question.chosen]
     lines = [question.context, f"Not chosen: {'; '.join(others)}" if others else ""]
     return [line for line in lines if line.strip()]
+
+
+def _waiting(steps: Sequence[bl.StepBlock], context: str) -> Iterator[bl.StepBlock]:
+    """Yield the steps that wait, without a purpose that repeats the target in ``context``."""
+    told = context.rstrip(".").split()
+    for each in steps:
+        if each.state == "waiting":
+            targets = [word for word in each.purpose.split() if {".", "/"} & {*word}]
+            yield each if set(told).isdisjoint(targets) else replace(each, purpose="")
 
 
 def _is_work(block: bl.Block) -> bool:
@@ -417,8 +426,12 @@ def _summary(
     label = counted(len(shown), "step") + where if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
+        if outcome.kind == "handoff":
+            # Looking something up is no attempt.
+            tried = [each for each in steps if each.made or each.state != "done"]
+            return (f"{label} tried" if shown and (tried or outcome.variables) else "Details",)
         if outcome.kind != "result":
-            return (f"{label} tried" if shown and outcome.kind == "handoff" else label,)
+            return (label,)
         named = set(_NAME.findall(outcome.words))
         # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}

@@ -141,7 +141,7 @@ def test_export_says_how_to_answer(place: Path) -> None:
     asked = "Shall the chart be published? It has three bars."
     instead = "Yes, publish it No, leave it To answer, run %agent answer NUMBER in a cell."
     instead += " After a kernel restart, run the cells above, and this one again."
-    how = "Answer with %agent answer N, a number from 1 to 2"
+    how = "%agent show draws this again."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

@@ -23,7 +23,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, lasting
+from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -149,6 +149,24 @@ def test_repaired_step_is_silent_above_fold() -> None:
     head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
     assert "zero" not in head
     assert "zero" in work
+
+
+def test_approval_names_its_target_once_beside_the_code() -> None:
+    asked = QuestionBlock(key="q", question="May it?", context="Line 1 writes outside: ../a.csv.")
+    waits = StepBlock(key="s", number=1, tool="run_code", tool_type="code", state="waiting")
+    for purpose, told in (("Write df to ../a.csv", "Run code"), ("Save the sums", None)):
+        held = replace(waits, purpose=purpose)
+        head = text_of(segment_of([held, asked]).head)
+        assert f"Step 1 · {told or purpose} · waiting" in head
+        assert head.count("../a.csv") == 1
+
+
+def test_lookups_before_a_refusal_are_no_attempts() -> None:
+    unable = ev.Handoff(rationale="It knows no 'csv'.", blockers=[], suggested_next_steps=[])
+    looked = segment(*code("print(df.columns)"), unable)
+    assert text_of([], summary=looked.summary) == "Details"
+    tried = segment(*code("a = 1", changed=["a"]), unable)
+    assert text_of([], summary=tried.summary) == "1 step tried"
 
 
 def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
