@@ -207,7 +207,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     restarted = " After a kernel restart, run the cells above, and this one again."
     lost = restarted if block.has_buttons else ""
     # While there are buttons, the style sheet hides the list and this.
-    yield pt.Paragraph(("To answer, run ", how, f" in a cell.{lost}"), "how")
+    yield pt.Paragraph(("To answer, run ", how, f" in a cell.{lost}"), "note pk-how")
     if block.has_buttons:
         yield pt.note("Run All stops here until you answer.")
 

@@ -40,7 +40,7 @@ class Strong:
 
 Span = str | Mono | Strong
 Sentence = tuple[Span, ...]
-Tone = Literal["body", "words", "note", "how"]
+Tone = Literal["body", "words", "note", "note pk-how"]
 
 
 def words_of(sentence: Sentence) -> str:
