@@ -31,7 +31,8 @@ from parsimony_kernel.storage import durable
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import inline, plain, shortened
-from parsimony_kernel.view.fold import code_that_worked
+from parsimony_kernel.view.fold import code_that_worked, replay
+from parsimony_kernel.view.parts import words_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -99,12 +100,17 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
-        text = put_back_words(ordinal, back, is_redo=is_redo)
     turns = session.turns()
-    if is_redo or number is not None or ordinal == max(each.ordinal for each in turns):
-        return text
-    request = next(each.request for each in turns if each.ordinal == ordinal)
-    return f"{text}\n  It was the newest with changes to undo: {shortened(inline(request), 60)}"
+    turn = next(each for each in turns if each.ordinal == ordinal)
+    made = session.granted[turn.run_id].made if turn.run_id in session.granted else ()
+    stays = sorted(os.path.relpath(each, session.folder) for each in made)
+    published = replay(session.events(turn.run_id)).published.values()
+    stays += map(words_of, published)
+    also = []
+    if not is_redo and number is None and ordinal != max(each.ordinal for each in turns):
+        request = shortened(inline(turn.request), 60)
+        also = [f"It was the newest with changes to undo: {request}"]
+    return put_back_words(ordinal, back, stays, *also, is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:

@@ -61,7 +61,7 @@ class Prompt(Control):
         on_reply: takes the number of a choice or the typed words; one reply at most until
             ``reopen``.
         free_words: whether words can be typed.
-        magic: the line magic that answers where no widget is drawn.
+        magic: the line magic that draws the question again where no widget is drawn.
     """
 
     def __init__(
@@ -77,10 +77,8 @@ class Prompt(Control):
         self._on_reply = on_reply
         # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
-        count = len(choices)
-        how = {0: "WORDS", 1: "1"}.get(count, f"N, a number from 1 to {count}")
-        drawn = "buttons" if choices else "field"
-        self.instead = f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."
+        # The question above says how to answer without buttons.
+        self.instead = f"{magic} show draws this again."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(
@@ -163,6 +161,7 @@ class Prompt(Control):
 
     def tell(self, markup: str) -> None:
         """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
+        markup += f"<p>Not saved in the notebook: {html_text(self.instead)}</p>"
         if self.state == "" and markup != self.said:
             self._show(markup)
 

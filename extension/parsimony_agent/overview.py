@@ -31,10 +31,10 @@ from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.memory import is_taken_back
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.escape import fit, html_text
+from parsimony_kernel.view.escape import fit
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.outline import STATE_WORDS, cost_words
-from parsimony_kernel.view.plain_text import record_of
+from parsimony_kernel.view.plain_text import record_of, wrapped
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _ANY_WORDS = "(your request)"
 _SAYS = 600
 _PATH = 400
+_NAMED = 12
+_NARROW = 72
 
 
 def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
@@ -74,8 +76,16 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
 
 
 def why(magics: AgentMagics, name: str) -> Told:
-    """Show where a variable comes from."""
-    return magics.session.past.why(name).text()
+    """Show where a variable comes from: the names and files first, then the code in a fold."""
+    found = magics.session.past.why(name)
+    head, _, chain = found.text().partition("\n\n")
+    if not chain:
+        return head
+    behind = dict.fromkeys(each.name for each in found.steps if each.name != name)
+    behind |= dict.fromkeys(source for each in found.steps for source in each.sources)
+    more = " …" if len(behind) > _NAMED else "."
+    via = f"\nMade from: {', '.join([*behind][:_NAMED])}{more}" if behind else ""
+    return [words(f"{head}{via}"), words(chain, title="The steps and their code", is_code=True)]
 
 
 def diff(magics: AgentMagics, turn: str | None = None) -> Told:
@@ -86,10 +96,13 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
     return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
-def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
+def put_back_words(
+    ordinal: int, back: PutBack, stays: Sequence[str] = (), *also: str, is_redo: bool
+) -> str:
     """Describe the result of an undo or redo of turn ``ordinal``.
 
-    Says how complete it was, lists the names by outcome, and gives the consequences.
+    Says how complete it was, lists the names by outcome and what ``stays``, such as files, and
+    gives the consequences and ``also`` other sentences.
     """
     done = "re-applied" if is_redo else "undone"
     head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
@@ -101,16 +114,19 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
         ("Kept, as changed or used since", back.kept),
         ("Perhaps changed, for there was no copy", back.lost),
     ]
-    lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
+    lines = [f"{what}: {', '.join(names)}" for what, names in groups if names]
     if back.kept and not back:
         first = "re-applied the turns before it" if is_redo else "undone what came since"
-        lines.append(f"  It stays on record: try again once you have {first}.")
+        lines.append(f"It stays on record: try again once you have {first}.")
     if back and not is_redo:
-        lines.append("  New files, published artifacts and what happened outside stay.")
+        named = f": {', '.join(stays)}" if stays else "."
+        lines.append(f"New files, published artifacts and what happened outside stay{named}")
     if back:
         other = "%agent undo takes it back" if is_redo else "%agent redo re-applies it"
-        lines.append(f"  {other}.")
-    return "\n".join([head, *lines])
+        lines.append(f"{other}.")
+    # A name stays in one piece in a cell 700 pixels wide, too.
+    parts = (part for each in (*lines, *also) for part in wrapped((each,), _NARROW, "  ", "    "))
+    return "\n".join([head, *parts])
 
 
 def verify(magics: AgentMagics) -> Told:
@@ -271,10 +287,7 @@ def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = 
     if request is None:
         parts = fit(parts, lambda said: f"({said}; --request {number} shows it whole.)")
     title = f"Request {number} to the letter; {magics.name} sent --request N shows another."
-    whole = words("\n\n".join(parts))
-    fold = f"<details><summary>{html_text(title)}</summary>{whole['text/html']}</details>"
-    shown = {"text/plain": f"{title}\n\n{whole['text/plain']}", "text/html": fold}
-    return [words("\n".join([head, *lines])), shown]
+    return [words("\n".join([head, *lines])), words("\n\n".join(parts), title=title)]
 
 
 def _sent_line(number: int, asked: SentRequest) -> str:

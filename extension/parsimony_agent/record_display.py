@@ -18,7 +18,6 @@ from typing import Any
 
 from parsimony_agent.controls import Control, Prompt
 from parsimony_agent.publisher import Displays
-from parsimony_agent.tables import note
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, ToolEvent
 from parsimony_kernel.core.redaction import scrubber
@@ -48,22 +47,16 @@ class Place:
         displays: its outputs; ``None`` for a segment that is drawn elsewhere already. Static ones
             get the segment once, when it has ended.
         elsewhere: not under the cell that asked, so the request and the usage are shown too.
-        goes_on: continues below an answered question, after the cell has ended. New outputs cannot
-            be added by then, only replaced, so all of them are emitted now as blanks.
     """
 
-    def __init__(
-        self, displays: Displays | None = None, *, elsewhere: bool = False, goes_on: bool = False
-    ) -> None:
+    def __init__(self, displays: Displays | None = None, *, elsewhere: bool = False) -> None:
         is_terminal = displays is not None and displays.outlet.is_terminal
         self.is_live = displays is not None and displays.is_live
         self.control: Control | None = None
         self.displays = displays
         # In a terminal, a status line shows the progress.
         self._status = StatusLine(sys.stderr) if is_terminal else None
-        self._elsewhere, self._goes_on = elsewhere or is_terminal, goes_on
-        if displays is not None and self.is_live and goes_on:
-            displays.show([(note(""), {})] * 4)
+        self._elsewhere = elsewhere or is_terminal
 
     def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
         """Draw ``blocks`` in order, with the control.
@@ -87,8 +80,8 @@ class Place:
             for each in blocks
             if not isinstance(each, hidden)
         ]
-        segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._goes_on)
-        head, figure, (work, about_work) = segment_bundles(segment, is_first=not self._goes_on)
+        segment = segment_of(told, echo=self._elsewhere)
+        head, figure, (work, about_work) = segment_bundles(segment)
         about_work = {**about_work, **facts} if ended else about_work
         control = [self.control.bundle()] if self.control is not None else []
         self.displays.show([head, figure, (work, about_work), *control])
@@ -186,12 +179,6 @@ class TurnRecord:
             place = self.place if is_moving else self._home.setdefault(block.key, self.place)
             homes[place].append(block)
         return homes
-
-    def go_on_below(self) -> None:
-        """Draw new blocks below the current place from now on."""
-        if (there := self.place.displays) is not None:
-            below = Displays(there.outlet, is_live=there.is_live)
-            self.place = Place(below, goes_on=True)
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Add ``prompt`` below the current place."""

@@ -18,10 +18,10 @@ WIDTH = 80
 _WIDEST = 60
 _NARROWEST = 6
 _GAP = "  "
-_LINES = (
-    "white-space:pre-wrap;word-break:normal;overflow-wrap:break-word;overflow-wrap:anywhere;"
-    "margin:0;font-family:var(--jp-code-font-family,monospace)"
-)
+_FONT = "margin:0;word-break:normal;font:var(--jp-code-font-size,1em)/1.4 "
+_FONT += "var(--jp-code-font-family,monospace);"
+_LINES = f"{_FONT}white-space:pre-wrap;overflow-wrap:break-word;overflow-wrap:anywhere"
+_CODE = f"{_FONT}white-space:pre;overflow-x:auto"
 _CELL = "text-align:left;white-space:normal;word-break:"
 # Longer words, such as paths, may be broken anywhere; shorter ones are kept whole.
 _LONG_WORD = 30
@@ -37,14 +37,18 @@ def note(text: str) -> dict[str, Any]:
     return {"text/plain": plain(text), "text/html": f"<p>{unbroken(html_text(text))}</p>"}
 
 
-def words(text: str) -> dict[str, Any]:
-    """Return the bundle of lines as they are.
+def words(text: str, *, title: str = "", is_code: bool = False) -> dict[str, Any]:
+    """Return the bundle of lines as they are, in a fold if it has a ``title``.
 
-    It has HTML because front ends turn addresses in plain text into links.
+    It has HTML because front ends turn addresses in plain text into links. Lines of code scroll,
+    others wrap.
     """
     text = plain(text).rstrip("\n")
-    shown = unbroken(html_text(text))
-    return {"text/plain": text, "text/html": f'<pre style="{_LINES}">{shown}</pre>'}
+    style = _CODE if is_code else _LINES
+    shown = f'<pre style="{style}">{unbroken(html_text(text))}</pre>'
+    if title:
+        shown = f"<details><summary>{html_text(title)}</summary>{shown}</details>"
+    return {"text/plain": f"{title}\n\n{text}" if title else text, "text/html": shown}
 
 
 def table(

@@ -27,11 +27,12 @@ from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.notebook_identity import source_after
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn
-from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
 
 _STOPPED = "stopped by the user"
+_ENDED = "The kernel has ended. Run the cells above, and this one again."
 _log = logging.getLogger(__name__)
 
 
@@ -142,10 +143,7 @@ class Turns:
                 record.settle_prompt()
             else:
                 record.place = Place() if here else Place(displays)
-                replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
-                record.settle_prompt(
-                    f"Answered: {replies[-1]}. It goes on in the cell that answered."
-                )
+                record.settle_prompt("It goes on in the cell that answered.")
 
         events = session.resume(words, turn_id=question.run_id, nonce=question.nonce, stop=stop)
         await self._follow(record, events, begun)
@@ -177,13 +175,12 @@ class Turns:
             self._leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
-            record.go_on_below()
 
     def leave_all(self) -> None:
-        """Replace every open prompt by text, since nothing listens to it any more."""
+        """Close every open prompt, since nothing listens to it any more."""
         atexit.unregister(self._end)
         for turn_id in tuple(self._records):
-            self._leave(turn_id, f"To answer: {self._magics.name} answer")
+            self._leave(turn_id, "")
 
     def _end(self) -> None:
         """Replace open prompts by text at an orderly exit of the kernel, where displays can change.
@@ -192,7 +189,7 @@ class Turns:
         """
         for record in self._records.values():
             if record.prompt is not None and record.can_be_answered:
-                record.prompt.state = f"To answer: {self._magics.name} answer"
+                record.prompt.state = _ENDED
                 record.draw(ended=True)
 
     def _is_attended(self) -> bool:
@@ -248,7 +245,6 @@ class Turns:
         match record.last_event:
             case UserInputRequested() if record.place.is_live and self._is_attended():
                 self._prompt(record)
-                record.go_on_below()
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():

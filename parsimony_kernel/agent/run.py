@@ -181,7 +181,7 @@ class Run:
             return (call, *rest), held.sha.removeprefix(ASKS)
         back = self.progress.declined()
         ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
-        message = f"The person did not allow this. {ran}"
+        message = f"This was not allowed. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "the call before it was declined")
         return (), None

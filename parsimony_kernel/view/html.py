@@ -36,16 +36,16 @@ _WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span
 _PIXELS = re.compile(r'src="data:[^"]*"')
 
 
-def html_of(sections: Iterable[Section], summary: Sentence = (), *, is_first: bool = True) -> str:
+def html_of(sections: Iterable[Section], summary: Sentence = ()) -> str:
     """Return ``sections`` as one element.
 
-    It is a polite live region, with the style sheet if it is the first of a cell; or, with a
-    ``summary``, one closed fold below such an element.
+    It is a polite live region with the style sheet; or, with a ``summary``, one closed fold below
+    such an element.
     """
     template = _template()
     pieces = [str(template.section(each)) for each in sections]
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
-    sheet = style_sheet() if is_first and not summary else ""
+    sheet = "" if summary else style_sheet()
     return unbroken(str(template.record(Markup(body), summary, Markup(sheet))))
 
 
@@ -108,13 +108,13 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 NOTHING: dict[str, Any] = {"text/plain": " ", "text/html": " "}
 
 
-def segment_bundles(segment: Segment, *, is_first: bool = True) -> tuple[Bundle, Bundle, Bundle]:
+def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
     """Return the three outputs of a segment: the head, the chart of the answer, the work.
 
-    Each is data and metadata. The first segment of a cell has the style sheet for all.
+    Each is data and metadata. The head has the style sheet for all.
     """
     return (
-        (bundle(segment.head, is_first=is_first) if segment.head else NOTHING, {}),
+        (bundle(segment.head) if segment.head else NOTHING, {}),
         figure_bundle(segment.figure) if segment.figure else (NOTHING, {}),
         (bundle(segment.work, segment.summary) if segment.work else NOTHING, {}),
     )
@@ -128,9 +128,7 @@ def record_html(blocks: Sequence[Block]) -> str:
     return html_of([*segment.head, *shown]) + work
 
 
-def bundle(
-    sections: Sequence[Section], summary: Sentence = (), *, is_first: bool = True
-) -> dict[str, Any]:
+def bundle(sections: Sequence[Section], summary: Sentence = ()) -> dict[str, Any]:
     """Return a display's ``text/plain``, ``text/markdown`` and ``text/html``.
 
     With a ``summary`` they are in a fold of that title.
@@ -138,7 +136,7 @@ def bundle(
     return {
         "text/plain": text_of(sections, summary=summary) or " ",
         "text/markdown": markdown_of(sections, summary) or " ",
-        "text/html": html_of(sections, summary, is_first=is_first),
+        "text/html": html_of(sections, summary),
     }
 
 

@@ -201,16 +201,15 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     yield pt.Paragraph(question, "words")
     if block.context.strip():
         yield pt.Paragraph(pt.spans_of(block.context))
-    how = f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}"
-    if block.has_buttons:
-        choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-        lines = (*choices, f"{how}, or %agent show, which draws the buttons again")
-        yield pt.Verbatim("Answer without buttons", "\n".join(lines), put_away=True)
-        yield pt.note("Run All stops here until you answer.")
-        return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
-    yield pt.note("To answer, run ", pt.Mono(how), " in a cell.")
+    how = pt.Mono(f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}")
+    restarted = " After a kernel restart, run the cells above, and this one again."
+    lost = restarted if block.has_buttons else ""
+    # While there are buttons, the style sheet hides the list and this.
+    yield pt.Paragraph(("To answer, run ", how, f" in a cell.{lost}"), "note pk-how")
+    if block.has_buttons:
+        yield pt.note("Run All stops here until you answer.")
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:
@@ -277,15 +276,12 @@ class Segment:
     summary: pt.Sentence = ()
 
 
-def segment_of(
-    blocks: Sequence[bl.Block], *, echo: bool = False, is_reply_told: bool = False
-) -> Segment:
+def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     """Arrange ``blocks``, which are in order of time, in reading order.
 
     Args:
         blocks: the blocks of the segment.
         echo: no cell above shows the request. It comes first, or in the fold if it is long.
-        is_reply_told: the answer from which this continues is shown just above.
     """
     steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
@@ -298,7 +294,7 @@ def segment_of(
     first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
     first += [each for each in requests_shown if each not in long]
     if outcome is not None:
-        first += [outcome, *(each for each in steps if each.state == "waiting")]
+        first += [outcome, *_waiting(steps, getattr(outcome, "context", ""))]
     else:
         first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
     head = list(map(outline, first))
@@ -307,10 +303,10 @@ def segment_of(
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
         head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
-    head += map(outline, answered)
-    if changes := dict.fromkeys(_notes(blocks, is_reply_told or bool(answered))):
-        # Nothing stands between a question, its code and its buttons.
-        head.insert(0 if is_asking else len(head), notes(*changes))
+    # Nothing stands between a question, its code and its buttons.
+    end = 0 if is_asking else len(head)
+    changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
+    head[end:end] = [*map(outline, answered), *([notes(*changes)] if changes else [])]
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]
@@ -322,7 +318,6 @@ def segment_of(
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
     where = " before the question" if is_answered else ""
-    where = " after your answer" if is_reply_told else where
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
@@ -351,6 +346,15 @@ def _asked(question: bl.QuestionBlock) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
+def _waiting(steps: Sequence[bl.StepBlock], context: str) -> Iterator[bl.StepBlock]:
+    """Yield the steps that wait, without a purpose that repeats the target in ``context``."""
+    told = context.rstrip(".").split()
+    for each in steps:
+        if each.state == "waiting":
+            targets = [word for word in each.purpose.split() if {".", "/"} & {*word}]
+            yield each if set(told).isdisjoint(targets) else replace(each, purpose="")
+
+
 def _is_work(block: bl.Block) -> bool:
     if isinstance(block, bl.StepBlock):
         # Leave out the agent's own housekeeping that worked, and allowed steps, which continue as a
@@ -372,7 +376,7 @@ def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:
     return replace(section, parts=tuple(each for each in section.parts if each is not table))
 
 
-def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
+def _notes(blocks: Sequence[bl.Block], *, is_reply_told: bool) -> Iterator[str]:
     """Yield what changed the meaning or the course of the turn."""
     settled = bl.lasting(blocks)
     for block in settled:
@@ -422,8 +426,12 @@ def _summary(
     label = counted(len(shown), "step") + where if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
+        if outcome.kind == "handoff":
+            # Looking something up is no attempt.
+            tried = [each for each in steps if each.made or each.state != "done"]
+            return (f"{label} tried" if shown and (tried or outcome.variables) else "Details",)
         if outcome.kind != "result":
-            return (f"{label} tried" if shown and outcome.kind == "handoff" else label,)
+            return (label,)
         named = set(_NAME.findall(outcome.words))
         # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}

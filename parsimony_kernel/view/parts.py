@@ -40,7 +40,7 @@ class Strong:
 
 Span = str | Mono | Strong
 Sentence = tuple[Span, ...]
-Tone = Literal["body", "words", "note"]
+Tone = Literal["body", "words", "note", "note pk-how"]
 
 
 def words_of(sentence: Sentence) -> str:
@@ -82,15 +82,11 @@ class Items:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Verbatim text under a label: code in its ``language``, or printed output.
-
-    ``put_away`` folds it if it is seldom needed.
-    """
+    """Verbatim text under a label: code in its ``language``, or printed output."""
 
     label: str
     text: str
     language: str = ""
-    put_away: bool = False
 
 
 @dataclass(frozen=True)

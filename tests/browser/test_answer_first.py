@@ -108,7 +108,8 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     yield "refusal", cell, False
 
     cell = lab.run("%agent why seattle_weather")
-    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("comes from")
+    expect(cell.locator(".jp-OutputArea-output").first).to_contain_text("comes from")
+    expect(cell.get_by_text("read_csv")).to_be_hidden()
     yield "why", cell, False
 
     cell = lab.run("%agent undo 2")

@@ -139,8 +139,9 @@ def test_export_says_how_to_answer(place: Path) -> None:
     notebook = live(place, SOURCES[:2])
     assert any(WIDGET in each.get("data", {}) for each in outputs(notebook))
     asked = "Shall the chart be published? It has three bars."
-    instead = "Answer without buttons: 1. Yes, publish it 2. No, leave it %agent answer NUMBER"
-    how = "Answer with %agent answer N, a number from 1 to 2"
+    instead = "Yes, publish it No, leave it To answer, run %agent answer NUMBER in a cell."
+    instead += " After a kernel restart, run the cells above, and this one again."
+    how = "%agent show draws this again."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

@@ -97,6 +97,7 @@ class FakeSession(_Session):
         self._stop: CancellationRequest | None = None
         self._running = False
         self.model_name = "scripted"
+        self.granted: dict[str, Any] = {}
         self.has_answers = False
         # Of the executor, the extension wants the ledger and the variables.
         self.variables: dict[str, Any] = {}

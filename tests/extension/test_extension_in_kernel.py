@@ -131,9 +131,8 @@ def test_orderly_shutdown_turns_buttons_into_text(tmp_path: Path) -> None:
         send(client.control_channel, client.session, "shutdown_request", restart=True)
         told = {
             each["transient"]["display_id"]: each["data"]["text/plain"]
-            for each in seen_until(kernel, "To answer: %agent answer").of_type(
-                "update_display_data"
-            )
+            for each in seen_until(kernel, "The kernel has ended.").of_type("update_display_data")
         }
-        assert told.pop(controls) == "To answer: %agent answer"
+        ended = "The kernel has ended. Run the cells above, and this one again."
+        assert told.pop(controls) == ended
         assert any("run %agent answer NUMBER" in each for each in told.values())

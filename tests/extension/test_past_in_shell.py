@@ -61,8 +61,11 @@ def test_chain_crosses_user_and_agent_cells(notebook: Callable[..., Said]) -> No
     said("%%agent\nsum by town")
     said("top = by_town.nlargest(1, 'eur')")
     told = said("%agent why top")
+    first, _, steps = told.partition("The steps and their code")
+    assert first.split("\n")[1] == "Made from: by_town, sales, sales.csv."
+    assert "nlargest" not in first
     for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
-        assert part.casefold() in told.casefold()
+        assert part.casefold() in steps.casefold()
 
 
 def test_slice_never_overwrites_a_file(
@@ -110,6 +113,16 @@ def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: A
     said("%agent undo 1")
     assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
     assert "spoiled" not in shell.user_ns
+
+
+def test_undo_names_new_files_and_publications_that_stay(notebook: Callable[..., Said]) -> None:
+    write = call("run_code", code="sales.to_csv('copy.csv')\nspoiled = True")
+    publish = call("return_dataset", variable="sales", title="All sales")
+    said = notebook(write, publish, call("return_done", summary="It is done."))
+    said(LOAD)
+    said("%%agent\nwrite and publish")
+    undone = " ".join(said("%agent undo").split())
+    assert "what happened outside stay: copy.csv, dataset All sales %agent redo" in undone
 
 
 def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:

@@ -135,7 +135,7 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        return put_back_words(*done, is_redo=is_redo).splitlines()
+        return put_back_words(*done, is_redo=is_redo).replace("\n    ", " ").splitlines()
 
 
 async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:

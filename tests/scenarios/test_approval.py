@@ -81,7 +81,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
     assert isinstance(events[-1], RunCompleted)
-    assert "did not allow" in read_by_model(session)[0]
+    assert "not allowed" in read_by_model(session)[0]
 
 
 async def test_approval_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
@@ -163,9 +163,13 @@ async def test_auto_mode_asks_nobody(start: Any, tmp_path: Path) -> None:
         (
             "Don't",
             False,
-            ["did not allow this", "Not run: the call before it was declined"],
+            ["This was not allowed.", "Not run: the call before it was declined"],
         ),
-        ("use a file", False, ["did not allow this", "Not run: the call before it was declined"]),
+        (
+            "use a file",
+            False,
+            ["This was not allowed.", "Not run: the call before it was declined"],
+        ),
     ],
 )
 async def test_later_calls_wait_with_the_asking_one(

@@ -23,7 +23,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, lasting
+from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -90,9 +90,9 @@ def test_fold_names_its_own_variables() -> None:
             [started(), *asked, started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
         ).blocks
     )
-    before, after = segment_of(blocks[:3]), segment_of(blocks[3:], is_reply_told=True)
+    before, after = segment_of(blocks[:3]), segment_of(blocks[3:])
     assert text_of([], summary=before.summary) == "1 step before the question · a"
-    assert text_of([], summary=after.summary) == "1 step after your answer · b"
+    assert text_of([], summary=after.summary) == "1 step · b"
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
 
@@ -151,6 +151,24 @@ def test_repaired_step_is_silent_above_fold() -> None:
     assert "zero" in work
 
 
+def test_approval_names_its_target_once_beside_the_code() -> None:
+    asked = QuestionBlock(key="q", question="May it?", context="Line 1 writes outside: ../a.csv.")
+    waits = StepBlock(key="s", number=1, tool="run_code", tool_type="code", state="waiting")
+    for purpose, told in (("Write df to ../a.csv", "Run code"), ("Save the sums", None)):
+        held = replace(waits, purpose=purpose)
+        head = text_of(segment_of([held, asked]).head)
+        assert f"Step 1 · {told or purpose} · waiting" in head
+        assert head.count("../a.csv") == 1
+
+
+def test_lookups_before_a_refusal_are_no_attempts() -> None:
+    unable = ev.Handoff(rationale="It knows no 'csv'.", blockers=[], suggested_next_steps=[])
+    looked = segment(*code("print(df.columns)"), unable)
+    assert text_of([], summary=looked.summary) == "Details"
+    tried = segment(*code("a = 1", changed=["a"]), unable)
+    assert text_of([], summary=tried.summary) == "1 step tried"
+
+
 def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
     asked = QuestionBlock(key="q", question="May this code run?", choices=labels_of(APPROVAL))
     for chosen, told in enumerate(("", "", ": it was not run")):
@@ -164,9 +182,10 @@ def test_answered_question_is_one_line() -> None:
     text = record_of(blocks)
     assert "Which column of df? → temp_min (you chose)" in text
     assert text.count("temp_min") == 2  # and in the answer itself
-    below = text_of(segment_of(blocks[2:], is_reply_told=True).head)
-    assert "Your answer" not in below
-    assert "No longer in the notebook" in below
+    answer, line, gone = (text_of([each]) for each in segment_of(blocks).head)
+    assert "temp_min" in answer
+    assert line == "Which column of df? → temp_min (you chose)"
+    assert gone.startswith("No longer in the notebook")
     assert "Your answer: temp_min" in text_of(segment_of(blocks[2:]).head)
 
 
@@ -195,8 +214,6 @@ def test_turn_has_three_outputs_and_one_stylesheet() -> None:
     """In place stands what a page needs that takes no style sheet of a notebook, nothing else."""
     for events in RUNS.values():
         found = segment_of(lasting(replay(events).blocks))
-        below = segment_bundles(found, is_first=False)
-        assert "<style" not in "".join(str(data.get("text/html", "")) for data, _ in below)
         outputs = segment_bundles(found)
         markup = "".join(str(data.get("text/html", "")) for data, _ in outputs)
         parsed = Parsed(markup)
