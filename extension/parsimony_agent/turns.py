@@ -118,7 +118,9 @@ class Turns:
         # holds. Never answer another cell's question instead: the same number may allow its code.
         is_none = (last_words == words and not again) or (session.has_answers and not pending)
         if turn is None and is_none:
-            displays.outlet.show(tables.note("Nothing to answer: it wasn't asked again."))
+            name = self._magics.name
+            why = f"Nothing to answer: no question waits. {name} show draws the last turn."
+            displays.outlet.show(tables.note(why))
             return
         if turn is not None:
             named = resolve_turn(session.turns(), turn).run_id

@@ -204,12 +204,15 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
     how = pt.Mono(f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}")
-    restarted = " After a kernel restart, run the cells above, and this one again."
-    lost = restarted if block.has_buttons else ""
     # While there are buttons, the style sheet hides the list and this.
-    yield pt.Paragraph(("To answer, run ", how, f" in a cell.{lost}"), "note pk-how")
     if block.has_buttons:
+        restarted = "If the kernel was restarted, run the cells above and this one again; if you"
+        shown = (pt.Mono("%agent show"), " draws the answer. Otherwise run ")
+        instead = (f"{restarted} have answered, ", *shown, how, " in a cell.")
+        yield pt.Paragraph(instead, "note pk-how")
         yield pt.note("Run All stops here until you answer.")
+    else:
+        yield pt.Paragraph(("To answer, run ", how, " in a cell."), "note pk-how")
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:

@@ -106,12 +106,17 @@ def test_orphaned_question_is_asked_again_by_show(lab: Lab) -> None:
 
 def test_click_after_reload_shows_record_in_widget(lab: Lab) -> None:
     lab.new_notebook_with("asking(1)")
-    cell = lab.run("%%agent\nplot the sales")
+    answered = lab.run("%%agent\nplot the sales")
+    answered.get_by_role("button", name="north").click()
+    expect(answered.get_by_role("region", name="Result")).to_be_visible()
+    lab.wait_until_idle()
+    lab.run("import players\nplayer = players.asking(1)\n%agent model player")
+    cell = lab.run("%%agent\nplot the sales again")
     expect(cell.get_by_role("button", name="west")).to_be_visible()
     lab.wait_until_idle()
     lab.save()
     lab.reload()
-    cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(3)
     button = cell.get_by_role("button", name="west")
     expect(button).to_be_enabled()
     button.click()
@@ -157,7 +162,7 @@ def test_after_the_end_of_its_kernel_a_card_says_how_to_answer_and_has_no_dead_b
     expect(cell.get_by_role("button", name="west")).to_have_count(0)
     assert cell.locator(".jupyter-widgets").evaluate_all(_BROKEN_LINKS) == []
     question = cell.get_by_role("region", name="Question")
-    for told in ("north", "%agent answer NUMBER", "After a kernel restart"):
+    for told in ("north", "%agent answer NUMBER", "If the kernel was restarted"):
         expect(question.get_by_text(told)).to_be_visible()
     lab.picture(f"question-{end.replace(' ', '-')}-{'reloaded' if is_reloaded else 'live'}", cell)
     # Lab itself complains about requests that it cancels, and of widgets that are gone.

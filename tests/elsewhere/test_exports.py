@@ -139,8 +139,9 @@ def test_export_says_how_to_answer(place: Path) -> None:
     notebook = live(place, SOURCES[:2])
     assert any(WIDGET in each.get("data", {}) for each in outputs(notebook))
     asked = "Shall the chart be published? It has three bars."
-    instead = "Yes, publish it No, leave it To answer, run %agent answer NUMBER in a cell."
-    instead += " After a kernel restart, run the cells above, and this one again."
+    instead = "Yes, publish it No, leave it If the kernel was restarted, run the cells above and"
+    instead += " this one again; if you have answered, %agent show draws the answer. Otherwise run"
+    instead += " %agent answer NUMBER in a cell."
     how = "%agent show draws this again."
     for export in (as_html, as_markdown):
         page = export(notebook)

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 import pytest
+from ipywidgets.widgets.widget import _instances as live_widgets
 
 from parsimony_agent.controls import Prompt
 
@@ -143,3 +144,11 @@ def test_reloaded_page_shows_continuation_in_widget() -> None:
     told = "Not saved in the notebook: %agent show draws this again."
     assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None
+
+
+def test_reloaded_page_gets_states_of_all_widgets_after_an_answer() -> None:
+    before = {*live_widgets}
+    Prompt(CHOICES, lambda _: None).settle("")
+    left = [live_widgets[each] for each in live_widgets.keys() - before]
+    assert left
+    assert all(each.get_state() for each in left)
