@@ -108,9 +108,8 @@ class Prompt(Control):
         self._note = widgets.HTML(layout={"display": "none"})
         row = {"flex_flow": "row wrap", "align_items": "center", "max_width": "60em"}
         rows = [self.buttons, [self.field, self.send] if free_words else []]
-        self.widget = widgets.VBox(
-            [*(widgets.Box(each, layout=row) for each in rows if each), self._note]
-        ).add_class(_CLASS)
+        self._rows = [widgets.Box(each, layout=row) for each in rows if each]
+        self.widget = widgets.VBox([*self._rows, self._note]).add_class(_CLASS)
 
     @property
     def said(self) -> str:
@@ -156,7 +155,9 @@ class Prompt(Control):
         super().settle(text)
         self._show(note(text)["text/html"] if text else self.said)
         self.widget.children = [self._note]
-        for widget in (*self.buttons, self.field, self.send):
+        # The rows too: a row of closed buttons has no state, and a reloaded page that asks for the
+        # state of all widgets would then get none.
+        for widget in (*self._rows, *self.buttons, self.field, self.send):
             widget.close()
 
     def tell(self, markup: str) -> None:

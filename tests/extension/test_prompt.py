@@ -143,3 +143,12 @@ def test_reloaded_page_shows_continuation_in_widget() -> None:
     told = "Not saved in the notebook: %agent show draws this again."
     assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None
+
+
+def test_widgets_of_a_closed_question_give_their_state() -> None:
+    """A reloaded page asks for the state of all widgets at once, and draws none if one has none."""
+    prompt = Prompt(CHOICES, lambda reply: None)
+    rows = prompt.widget.children
+    prompt.settle("")
+    for each in (prompt.widget, *rows):
+        assert each.comm is None or each.get_state()
