@@ -32,7 +32,7 @@ from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import inline, plain, shortened
 from parsimony_kernel.view.fold import code_that_worked, replay
-from parsimony_kernel.view.parts import words_of
+from parsimony_kernel.view.parts import enumerated, words_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -43,6 +43,8 @@ _ON_DISK = (
     "Variables, files and what is published stay as they are. The text stays on this disk until "
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
+# How many new files are named.
+_NAMED = 12
 _STOPPED = "Stopped: the server was not started."
 Stop = CancellationRequest | None
 
@@ -103,9 +105,9 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     turns = session.turns()
     turn = next(each for each in turns if each.ordinal == ordinal)
     made = session.granted[turn.run_id].made if turn.run_id in session.granted else ()
-    stays = sorted(os.path.relpath(each, session.folder) for each in made)
-    published = replay(session.events(turn.run_id)).published.values()
-    stays += map(words_of, published)
+    files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())
+    stays = [words_of(enumerated([(each,) for each in files], _NAMED))] if files else []
+    stays += map(words_of, replay(session.events(turn.run_id)).published.values())
     also = []
     if not is_redo and number is None and ordinal != max(each.ordinal for each in turns):
         request = shortened(inline(turn.request), 60)

@@ -200,7 +200,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     if changed and not accept:
         raise RefreshError(
             f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "
-            "result, accept it (--accept, or accept_changed_sources)."
+            "result, accept it with --accept."
         )
     return changed
 
@@ -216,7 +216,7 @@ def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     return (
         f"The content of {entry.title!r} differs now, though no known source has changed "
         f"({', '.join(why) or 'the code may give different results each time'}): accept it with "
-        "--accept (accept_changed_sources) to publish it."
+        "--accept to publish it."
     )
 
 

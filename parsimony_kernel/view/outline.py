@@ -290,16 +290,18 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
     questions = _of(bl.QuestionBlock, blocks)
-    answered = [each for each in questions if each is not outcome]
+    is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
+    answered = [each for each in questions if each is not outcome or is_answered]
     requests_shown = [replace(each, shared=()) for each in requests if echo]
     long = [each for each in requests_shown if each.words.count("\n") >= _REQUEST_LINES]
 
     first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
     first += [each for each in requests_shown if each not in long]
-    if outcome is not None:
+    if outcome is not None and not is_answered:
         first += [outcome, *_waiting(steps, getattr(outcome, "context", ""))]
-    else:
-        first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
+    else:  # it is under way, perhaps since an answer
+        newest = blocks[blocks.index(outcome) + 1 :] if outcome is not None else blocks
+        first += [each for each in newest if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
     head = list(map(outline, first))
     is_asking = isinstance(outcome, bl.QuestionBlock) and outcome.reply is None
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
@@ -319,8 +321,8 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
-    is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
-    where = " before the question" if is_answered else ""
+    is_left = is_answered and not _of(bl.ProgressBlock, blocks)
+    where = " before the question" if is_left else ""
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))

@@ -116,13 +116,20 @@ def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: A
 
 
 def test_undo_names_new_files_and_publications_that_stay(notebook: Callable[..., Said]) -> None:
-    write = call("run_code", code="sales.to_csv('copy.csv')\nspoiled = True")
+    gone = "import os\nopen('gone.txt', 'w').close()\nos.remove('gone.txt')\n"
+    write = call("run_code", code=f"{gone}sales.to_csv('copy.csv')\nspoiled = True")
     publish = call("return_dataset", variable="sales", title="All sales")
     said = notebook(write, publish, call("return_done", summary="It is done."))
     said(LOAD)
     said("%%agent\nwrite and publish")
     undone = " ".join(said("%agent undo").split())
     assert "what happened outside stay: copy.csv, dataset All sales %agent redo" in undone
+
+
+def test_undo_counts_new_files_beyond_twelve(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn("for n in range(14):\n    open(f'{n:02}.txt', 'w').close()"))
+    said("%%agent\nwrite")
+    assert "10.txt, 11.txt and 2 more %agent redo" in " ".join(said("%agent undo").split())
 
 
 def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:

@@ -131,6 +131,14 @@ def test_newest_step_is_shown_while_running() -> None:
     assert second.label == "Step 2"
 
 
+def test_newest_step_is_shown_after_an_answer_too() -> None:
+    replied = [question(), started(reply="temp_min"), code("b", "c2")[0]]
+    found = segment_of(replay([started(), *code("a"), *replied]).blocks)
+    labels = [each.label for each in found.head[1:]]
+    assert labels == ["Step 2", "Question"]
+    assert text_of([], summary=found.summary) == "1 step"
+
+
 @pytest.mark.parametrize(
     ("event", "line"),
     [
