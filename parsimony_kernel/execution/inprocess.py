@@ -79,14 +79,24 @@ async def process_turn() -> AsyncIterator[None]:
 
 
 @contextmanager
-def working_folder(folder: Path | None) -> Iterator[Path]:
-    """Change to ``folder`` for the body, then back."""
+def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
+    """Change to ``folder`` for the body, then back; ``note`` if the body left the folder."""
     before = Path.cwd()
     os.chdir(folder or before)
+    start = Path.cwd()
     try:
-        yield Path.cwd()
+        yield start
     finally:
+        if _folder() != start:
+            note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the code has removed it
+        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -175,7 +185,7 @@ class InProcessExecutor(CellExecutor):
         capture = Capture(self.output_factory)
         started = SYSTEM_CLOCK.monotonic()
         async with process_turn():
-            with working_folder(self._cwd) as folder:
+            with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
                 before = self._going_on(permit)
                 try:
