@@ -7,6 +7,7 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
@@ -110,9 +111,11 @@ FILE = "file "
 TakenBack = Mapping[str, Set[int]]
 
 
-def _is_within(path: str, source: str) -> bool:
-    """Return whether ``path`` is below the folder ``source``, or matches it as a pattern."""
-    return PurePath(path).is_relative_to(source) or ("*" in source and PurePath(path).match(source))
+def _matches(path: str, pattern: str) -> bool:
+    is_deep = "**/" in pattern  # any number of folders
+    return (is_deep or path.count("/") == pattern.count("/")) and fnmatchcase(
+        path, pattern.replace("**/", "*")
+    )
 
 
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
@@ -131,8 +134,9 @@ class OriginLedger:
         # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
-        # By file, the number of the last run that wrote it.
+        # The number of the last run that wrote each file, in each folder, and what a pattern means.
         self._written: dict[str, int] = {}
+        self._matched: dict[str, int] = {}
         # The versions of the names that are not at their newest one.
         self._gone_back: dict[str, int] = {}
 
@@ -168,7 +172,10 @@ class OriginLedger:
         """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
-        self._written.update(dict.fromkeys(cell.written, cell.number))
+        for path in cell.written:
+            self._matched.clear()
+            for each in (path, *map(str, PurePath(path).parents)):
+                self._written[each] = cell.number
 
     def next_cell_run(self) -> int:
         """Return the number of the next cell run."""
@@ -251,14 +258,20 @@ class OriginLedger:
         """
         found = {}
         for state in filter(attrgetter("is_read"), ran.source_states if self._written else ()):
-            is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
             last = self._written.get(state.path, 0)
-            if is_open and not last:
-                inside = (n for path, n in self._written.items() if _is_within(path, state.path))
-                last = max(inside, default=0)
-            if last > number or (last == number and is_open and state.path in self._written):
+            if "*" in state.path and not last:
+                last = self._last_match(state.path)
+            # A run that rewrote what it had read itself knows no size.
+            is_own = last == number > 0 and state.size_bytes is None
+            if last > number or (is_own and state.path in self._cells[number - 1].written):
                 found[InputRef(name=FILE + state.path, version=0)] = last
         return found
+
+    def _last_match(self, pattern: str) -> int:
+        if pattern not in self._matched:
+            runs = (number for path, number in self._written.items() if _matches(path, pattern))
+            self._matched[pattern] = max(runs, default=0)
+        return self._matched[pattern]
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(
@@ -283,6 +296,7 @@ class OriginLedger:
         self._cells.clear()
         self._began.clear()
         self._written.clear()
+        self._matched.clear()
         self._taken_back = [{}]
         self._gone_back.clear()
 
