@@ -27,7 +27,6 @@ _TABLE: dict[str, Any] = tomllib.loads(
 )
 _MODULES: dict[str, dict[str, str]] = _TABLE["modules"]
 _KEYWORDS = tuple(_TABLE["keywords"].split())
-_COPIES_TO = ("dest", "dst", "destination")
 _WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
@@ -169,8 +168,8 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
                 is_read = "r" in mode and "+" not in mode
             paths = [] if is_read else [path]
         case "removes" | "moves" | "copies" if texts:
-            second = (texts[1:] or texts)[0]
-            to = next((named[each] for each in _COPIES_TO if each in named), second)
+            given = [*map(named.get, ("dest", "dst", "destination")), *texts[1:2], *texts]
+            to = next(filter(None, given))
             if kind == "removes":
                 sys.audit("os.remove", texts[0], -1)
             elif kind == "moves":

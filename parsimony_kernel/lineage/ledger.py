@@ -8,7 +8,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
-from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -111,13 +110,6 @@ FILE = "file "
 TakenBack = Mapping[str, Set[int]]
 
 
-def _matches(path: str, pattern: str) -> bool:
-    is_deep = "**/" in pattern  # any number of folders
-    return (is_deep or path.count("/") == pattern.count("/")) and fnmatchcase(
-        path, pattern.replace("**/", "*")
-    )
-
-
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
     return tuple(sorted(refs, key=lambda ref: (ref.name, ref.version)))
 
@@ -134,7 +126,7 @@ class OriginLedger:
         # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
-        # The number of the last run that wrote each file, in each folder, and what a pattern means.
+        # The last run that wrote each file, in each folder, and what matches each pattern.
         self._written: dict[str, int] = {}
         self._matched: dict[str, int] = {}
         # The versions of the names that are not at their newest one.
@@ -172,10 +164,9 @@ class OriginLedger:
         """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
-        for path in cell.written:
-            self._matched.clear()
-            for each in (path, *map(str, PurePath(path).parents)):
-                self._written[each] = cell.number
+        around = {str(each) for path in cell.written for each in (path, *PurePath(path).parents)}
+        self._written.update(dict.fromkeys(around, cell.number))
+        self._matched.clear()
 
     def next_cell_run(self) -> int:
         """Return the number of the next cell run."""
@@ -257,20 +248,20 @@ class OriginLedger:
             For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
         found = {}
-        for state in filter(attrgetter("is_read"), ran.source_states if self._written else ()):
-            last = self._written.get(state.path, 0)
-            if "*" in state.path and not last:
-                last = self._last_match(state.path)
+        for path, size in ((s.path, s.size_bytes) for s in ran.source_states if s.is_read):
+            last = self._written.get(path, 0) or ("*" in path and self._last_match(path))
             # A run that rewrote what it had read itself knows no size.
-            is_own = last == number > 0 and state.size_bytes is None
-            if last > number or (is_own and state.path in self._cells[number - 1].written):
-                found[InputRef(name=FILE + state.path, version=0)] = last
+            is_own = last == number > 0 and size is None
+            if last > number or (is_own and path in self._cells[number - 1].written):
+                found[InputRef(name=FILE + path, version=0)] = last
         return found
 
     def _last_match(self, pattern: str) -> int:
         if pattern not in self._matched:
-            runs = (number for path, number in self._written.items() if _matches(path, pattern))
-            self._matched[pattern] = max(runs, default=0)
+            deep, depth = pattern.replace("**/", "*"), pattern.count("/")
+            paths = (each for each in self._written if fnmatchcase(each, deep))
+            paths = (each for each in paths if deep != pattern or each.count("/") == depth)
+            self._matched[pattern] = max(map(self._written.__getitem__, paths), default=0)
         return self._matched[pattern]
 
     def _made(self, number: int, name: str) -> bool:
@@ -296,7 +287,6 @@ class OriginLedger:
         self._cells.clear()
         self._began.clear()
         self._written.clear()
-        self._matched.clear()
         self._taken_back = [{}]
         self._gone_back.clear()
 

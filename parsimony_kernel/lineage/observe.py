@@ -284,10 +284,8 @@ def observe_cell(
     sources = (*sources_in(names.literals, cwd), *read_from)
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
-    for path in _handed(names, after, WRITES_FILES):  # which may not have run
-        was = looked.files.get(path)
-        if was is None or was.size_bytes is None or was != source_state(path, cwd):
-            written = {**written, path: False}
+    named = _handed(names, after, WRITES_FILES)  # by calls that may not have run
+    rewrote = (path for path in named if looked.files.get(path) != source_state(path, cwd))
     return CellEffect(
         changed=tuple(sorted({*found.changed, *in_place})),
         deleted=found.deleted,
@@ -303,7 +301,7 @@ def observe_cell(
             )
             for path in paths
         ),
-        written=sources_in(written, cwd),
+        written=sources_in((*written, *rewrote), cwd),
     )
 
 
