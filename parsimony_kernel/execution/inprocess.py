@@ -168,6 +168,7 @@ class InProcessExecutor(CellExecutor):
 
     def _bindings(self) -> dict[str, Any]:
         """Return the bindings that code made, including imports and private names."""
+        watch_native_code(self.namespace())  # what it replaces is no change of the code's
         given = self.hidden()
         return {
             name: value

@@ -168,7 +168,8 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
                 is_read = "r" in mode and "+" not in mode
             paths = [] if is_read else [path]
         case "removes" | "moves" | "copies" if texts:
-            to = named.get("dest", named.get("dst", args[-1] if args else ""))
+            given = [*map(named.get, ("dest", "dst", "destination")), *texts[1:2], *texts]
+            to = next(filter(None, given))
             if kind == "removes":
                 sys.audit("os.remove", texts[0], -1)
             elif kind == "moves":

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from pickletools import genops
@@ -48,6 +49,8 @@ _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
 # The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
 _PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
+# A text in older pickled bytes that goes on after what was read.
+_LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
 _STANDARD = tuple(
@@ -116,8 +119,6 @@ class Judge:
         self._opened: dict[str, None] = {}
         # The lengths of bytes that were looked for among the files read earlier.
         self._sizes: set[int] = set()
-        # The last folder outside that was opened as a descriptor.
-        self._folder = ""
 
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
@@ -201,11 +202,13 @@ class Judge:
         if path is None:
             return None
         if isinstance(flags, int) and flags & WRITES:
-            found = None
             # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given.
-            if mode is None and by.is_own and self._folder:
-                found = self._writing(str(Path(self._folder, os.fsdecode(place))), by)
-            return found or self._writing(os.path.realpath(path), by)
+            for folder in _open_folders() if mode is None and by.is_own else ():
+                if not _is_within(folder, self._workspace):
+                    found = self._writing(str(Path(folder, os.fsdecode(place))), by)
+                    if found:
+                        return found
+            return self._writing(os.path.realpath(path), by)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -214,8 +217,6 @@ class Judge:
         is_magic = "IPython.core.magics" in by.modules and "IPython.extensions" not in by.modules
         if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
             return self._found(ReachKind.dynamic_code, path)
-        if by.is_own and not is_known and Path(path).is_dir():
-            self._folder = path
         if not is_there or is_installed(path):
             return None
         if path.casefold().endswith(_PICKLED):
@@ -352,12 +353,13 @@ def _is_pickle(head: bytes) -> bool:
     if _PICKLE.match(head):
         return True
     # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
-    seen, at = set[str](), 0
+    seen, at, stream = set[str](), 0, BytesIO(head)
     with suppress(ValueError, OverflowError):
-        for code, _, where in genops(head):
+        for code, _, _ in genops(stream):
             seen.add(code.name)
-            at = where or 0
-    return not seen.isdisjoint({"GLOBAL", "INST"}) and ("STOP" in seen or at > _HEAD // 2)
+            at = stream.tell()
+    is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
+    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
 
 
 def _size(path: str) -> int:
@@ -483,6 +485,15 @@ def _folder_of(descriptor: int) -> str:
     if get_path is None:
         return str(Path(f"/proc/self/fd/{descriptor}").readlink())
     return os.fsdecode(fcntl.fcntl(descriptor, get_path, bytes(1024)).rstrip(b"\0"))
+
+
+def _open_folders() -> Iterator[str]:
+    """Yield the folders that this process has open as descriptors."""
+    with suppress(FileNotFoundError):  # on Windows
+        for each in os.listdir("/dev/fd"):  # noqa: PTH208  (no Path for each)
+            with suppress(OSError):  # the descriptor of the listing itself is closed
+                if Path(path := _folder_of(int(each))).is_dir():
+                    yield path
 
 
 def _is_within(path: str, folder: str) -> bool:

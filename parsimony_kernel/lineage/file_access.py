@@ -152,8 +152,8 @@ def sources_in(
 def source_state(source: str, folder: Path) -> SourceState:
     """Return the current state of the file ``source``, relative to ``folder``."""
     try:
-        found = (folder / source).stat()
-    except (OSError, ValueError):
+        found = (folder / Path(source).expanduser()).stat()
+    except (OSError, RuntimeError, ValueError):
         return SourceState(source)
     if not stat.S_ISREG(found.st_mode):
         return SourceState(source)

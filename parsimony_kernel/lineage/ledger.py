@@ -7,7 +7,7 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from operator import attrgetter
+from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -110,11 +110,6 @@ FILE = "file "
 TakenBack = Mapping[str, Set[int]]
 
 
-def _is_within(path: str, source: str) -> bool:
-    """Return whether ``path`` is below the folder ``source``, or matches it as a pattern."""
-    return PurePath(path).is_relative_to(source) or ("*" in source and PurePath(path).match(source))
-
-
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
     return tuple(sorted(refs, key=lambda ref: (ref.name, ref.version)))
 
@@ -131,8 +126,9 @@ class OriginLedger:
         # The undone runs: at the start and after each undo; then as of the end of each run.
         self._taken_back: list[TakenBack] = [{}]
         self._began: list[TakenBack] = []
-        # By file, the number of the last run that wrote it.
+        # The last run that wrote each file, in each folder, and what matches each pattern.
         self._written: dict[str, int] = {}
+        self._matched: dict[str, int] = {}
         # The versions of the names that are not at their newest one.
         self._gone_back: dict[str, int] = {}
 
@@ -168,7 +164,9 @@ class OriginLedger:
         """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
         self._began.append(self._taken_back[-1])
-        self._written.update(dict.fromkeys(cell.written, cell.number))
+        around = {str(each) for path in cell.written for each in (path, *PurePath(path).parents)}
+        self._written.update(dict.fromkeys(around, cell.number))
+        self._matched.clear()
 
     def next_cell_run(self) -> int:
         """Return the number of the next cell run."""
@@ -250,15 +248,21 @@ class OriginLedger:
             For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
         found = {}
-        for state in filter(attrgetter("is_read"), ran.source_states if self._written else ()):
-            is_open = state.size_bytes is None  # a folder, a pattern, or rewritten by the run
-            last = self._written.get(state.path, 0)
-            if is_open and not last:
-                inside = (n for path, n in self._written.items() if _is_within(path, state.path))
-                last = max(inside, default=0)
-            if last > number or (last == number and is_open and state.path in self._written):
-                found[InputRef(name=FILE + state.path, version=0)] = last
+        for path, size in ((s.path, s.size_bytes) for s in ran.source_states if s.is_read):
+            last = self._written.get(path, 0) or ("*" in path and self._last_match(path))
+            # A run that rewrote what it had read itself knows no size.
+            is_own = last == number > 0 and size is None
+            if last > number or (is_own and path in self._cells[number - 1].written):
+                found[InputRef(name=FILE + path, version=0)] = last
         return found
+
+    def _last_match(self, pattern: str) -> int:
+        if pattern not in self._matched:
+            deep, depth = pattern.replace("**/", "*"), pattern.count("/")
+            paths = (each for each in self._written if fnmatchcase(each, deep))
+            paths = (each for each in paths if deep != pattern or each.count("/") == depth)
+            self._matched[pattern] = max(map(self._written.__getitem__, paths), default=0)
+        return self._matched[pattern]
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(

@@ -57,6 +57,7 @@ class Looked:
         resizes: whether the cell may resize arrays.
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
+        files: the state of the files that it names as ones to write.
     """
 
     namespace: Mapping[str, Any] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Looked:
     by_argument: bool = False
     resizes: bool = False
     columns_only: Set[str] = frozenset()
+    files: Mapping[str, SourceState] = field(default_factory=dict)
 
     def is_same(self, name: str, value: Any) -> bool:
         """Return whether a complete fingerprint shows that ``value`` of ``name`` is unchanged."""
@@ -169,6 +171,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         by_argument,
         resizes,
         names.mutated if is_told else frozenset(),
+        {path: source_state(path, Path()) for path in _handed(names, namespace, WRITES_FILES)},
     )
 
 
@@ -281,6 +284,8 @@ def observe_cell(
     sources = (*sources_in(names.literals, cwd), *read_from)
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
+    named = _handed(names, after, WRITES_FILES)  # by calls that may not have run
+    rewrote = (path for path in named if looked.files.get(path) != source_state(path, cwd))
     return CellEffect(
         changed=tuple(sorted({*found.changed, *in_place})),
         deleted=found.deleted,
@@ -296,7 +301,7 @@ def observe_cell(
             )
             for path in paths
         ),
-        written=sources_in((*written, *_handed(names, after, WRITES_FILES)), cwd),
+        written=sources_in((*written, *rewrote), cwd),
     )
 
 

@@ -98,7 +98,8 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     (desk.workspace / ".env").write_text("KEY=1")
     (desk.workspace / "mine.env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
-    (desk.workspace / "theirs.old").write_bytes(pickle.dumps([1, range], 0))
+    (desk.workspace / "theirs.old").write_bytes(pickle.dumps([range], 0))
+    (desk.workspace / "theirs.long").write_bytes(pickle.dumps([range, "x" * 9_000], 0))
     pickled = pickle.dumps(range)
     (desk.workspace / "theirs.bin").write_bytes(pickled)
     with zipfile.ZipFile(desk.workspace / "theirs.zip", "w") as archive:
@@ -124,6 +125,24 @@ async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
     output = await desk.run(FREE[what])
     assert desk.permit.held is None
     assert output.error is None
+
+
+async def test_folder_that_an_earlier_cell_opened_is_outside(desk: Desk) -> None:
+    await desk.run("import os\nat = os.open('OUTSIDE', os.O_RDONLY)")
+    assert await desk.held("os.open('x', os.O_WRONLY | os.O_CREAT, dir_fd=at)") is not None
+    assert list(desk.outside.iterdir()) == []
+    desk.permit.held = None
+    await desk.run("os.close(at)")
+
+
+async def test_wrapped_writer_is_no_change_of_a_turn(desk: Desk) -> None:
+    await desk.run("import pyarrow.feather as f\nwrite = f.write_feather.__wrapped__")
+    checkpoints = desk.executor.checkpoints()
+    checkpoints.take()
+    await desk.run("x = 1")
+    change = checkpoints.close()
+    assert change is not None
+    assert change.before.keys() == {"x"}
 
 
 MAGICS_ASKED = (

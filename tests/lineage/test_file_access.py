@@ -99,9 +99,12 @@ from pathlib import Path
 pd.DataFrame({'x': [1]}).to_csv('made.csv', index=False)"""
 PARQUET = "df.to_parquet('d.parquet')\ndf = pd.read_parquet('d.parquet')"
 READ = "df = pd.read_csv('made.csv')"
+OLD = "os.makedirs('old/data')\nPath('old/data/b.csv').write_text('x')"
+NEW = "Path('data/b.csv').write_text('x')"
 # The cells that follow, and whether the variable is stale, and can't be rebuilt from the file.
 SINCE = (
     ([READ, "df.to_csv('other.csv')", "twice = df * 2"], False, False),
+    ([READ, "def save():\n    df.to_csv('made.csv')", "1 < 0 and save()"], False, False),
     (["out, df = 'made.csv', 1", "Path(out).write_text('x')"], False, False),
     ([READ, "Path('made.csv').write_text('x\\n2')"], True, True),
     ([READ, "Path('new').write_text('x\\n2')", "os.replace('new', 'made.csv')"], True, True),
@@ -110,6 +113,8 @@ SINCE = (
     ([f"{READ}\ndf['x'] += 1\ndf.to_csv('made.csv', index=False)"], False, True),
     ([f"{MADE}\n{READ}"], False, False),
     (["df = pd.read_csv('data/*.csv'.replace('*', 'a'))", "os.remove('made.csv')"], False, False),
+    (["import polars as pl\ndf = pl.read_csv('data/*.csv')", OLD], False, False),
+    (["import polars as pl\ndf = pl.read_csv('data/*.csv')", NEW], True, True),
     (["df = [Path(each).read_text() for each in ['data/a.csv']]", MADE], False, False),
     (["df = pd.DataFrame({'x': [1]})", "df.to_parquet('d.parquet')"], False, False),
     ([PARQUET, "(df * 2).to_parquet('d.parquet')"], True, True),
