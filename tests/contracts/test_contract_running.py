@@ -17,6 +17,7 @@ async def test_working_folder_is_set_and_restored(
     await executor.set_cwd(str(tmp_path))
     output = await executor.execute("import os\nprint(os.getcwd())\nos.chdir('sub')")
     assert output.stdout == f"{tmp_path}\n"
+    assert "working folder" in output.stderr
     assert (await executor.execute("print(os.getcwd())")).stdout == f"{tmp_path}\n"
     assert Path.cwd() == before
 
