@@ -72,7 +72,8 @@ class Column:
     @property
     def unit(self) -> str:
         """The unit that its name ends with; empty without one."""
-        found = _UNIT.search(self.made_of[0].name if self.made_of else self.name)
+        names = [self.made_of[0].name if self.made_of[1:] else self.name, *self.samples[:1]]
+        found = next(filter(None, map(_UNIT.search, names[: 1 + (self.kind == "number")])), None)
         return found[1] if found and not self.part else ""
 
     @property
@@ -80,7 +81,7 @@ class Column:
         """What it is, in words."""
         if self.part:
             return str(words.table()["parts"][self.part].get("label", self.part))
-        if self.made_of:
+        if self.made_of[1:]:
             return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
 
@@ -164,7 +165,19 @@ def _column(summary: Mapping[str, Any]) -> Column:
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
-    return replace(column, kind="date", made_of=(column,), how=how) if how else column
+    if how:
+        return replace(column, kind="date", made_of=(column,), how=how)
+    units = {_unit_of(each) for each in seen} if kind == "text" else {""}
+    if len(units) != 1 or "" in units:
+        return column
+    how = f"pd.to_numeric({{0}}.str.removesuffix({words.literal(units.pop())}))"  # "12 min"
+    return replace(column, kind="number", made_of=(column,), how=how)
+
+
+def _unit_of(value: str) -> str:
+    found = _UNIT.search(value)
+    is_number = found and re.fullmatch(r"-?\d+(?:\.\d+)?", value[: found.start()])
+    return found[1] if found and is_number else ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +197,8 @@ class Query:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
         size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
+        more: further figures, each a function and its column.
+        ordered: whether groups are to be sorted by their values.
     """
 
     table: str = ""
@@ -194,6 +209,8 @@ class Query:
     agg: str = ""
     size: float = 0
     columns: list[Column] = field(default_factory=list)
+    more: list[tuple[str, Column]] = field(default_factory=list)
+    ordered: bool = False
     sort: Column | None = None
     ascending: bool = False
     limit: float | None = None
@@ -204,6 +221,11 @@ class Query:
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def figures(self) -> list[tuple[str, Column]]:
+        """All functions with their columns."""
+        return [(self.agg, self.columns[0]), *self.more]
 
 
 @dataclass(frozen=True)
@@ -253,7 +275,8 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
     made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
-    return Cell(body, title, made * (kind != "number"), drawn, text("unit", query))
+    is_table = kind not in ("number", "correlation") or query.more
+    return Cell(body, title, made * bool(is_table), drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

@@ -133,6 +133,7 @@ class _Planner:
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
         tokens = tokenize(request)
+        no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         is_file = any(t.kind == "file" for t in tokens)
         no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])

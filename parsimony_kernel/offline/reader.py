@@ -20,7 +20,7 @@ from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
-_DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
+_DATED |= {"vs": "in"} | dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _SLOTS = {each.name for each in fields(Query)}
 
 
@@ -37,6 +37,7 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
+        units: those of the columns.
         asked: the first question, which is put once nothing else stands against the request.
     """
 
@@ -52,17 +53,23 @@ class Reader:
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
     asked: Unclear | None = None
+    units: set[str] = field(default_factory=set)
     text: str = ""
 
     def read(self) -> Query:
         """Read the query. Raises ``Unclear``."""
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
+        self.units = {each.unit for each in self.table.columns} - {""}
         self.text = text = self.marked()
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        goes_on = query.goes_on or self._is_short()
+        # Beside a refused request, conditions alone keep rows unless they begin as a change does.
+        is_whole = query.filters and not (query.groups or query.chart or query.share)
+        is_whole = is_whole and self.tokens[0].low not in english.filler("changes")
+        is_own = self.turn.unanswered and is_whole
+        goes_on = query.goes_on or (self._is_short() and not is_own)
         no_if(self.turn.unanswered and goes_on, "undone")
         before = self.before(self.table) if goes_on else None
         no_if(before is None and query.goes_on, "before")
@@ -104,7 +111,7 @@ class Reader:
         found = self.look(code("values_like", self.table, list(dict.fromkeys(pieces))[:60]), why)
         return [(texts[name], value) for name, value in found or () if name in texts]
 
-    def _plain(self, token: Token) -> str:
+    def _plain(self, token: Token, behind: str) -> str:
         if token.kind == "number":
             value = float(token.text.replace(",", ""))
             no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
@@ -113,6 +120,8 @@ class Reader:
             return self.mark("Q", token.bare)
         if token.kind == "date":
             return self.mark("D", english.date_of(token.text), token.text)
+        if behind[:1] == "N" and token.text in self.units:
+            return self.mark("U", token.text)
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
@@ -147,9 +156,14 @@ class Reader:
             others = {"word", "date", "number" if size > 1 else "quoted"}
             is_name = kinds != {"number"} and kinds <= others
             after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
-            if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
+            is_unit = behind.rpartition(" ")[2][:1] == "N" and text in self.units
+            if (
+                is_name
+                and not is_unit
+                and (mark := self._name(text, piece[0].kind == "quoted", behind, after))
+            ):
                 return mark, size
-        return self._plain(self.tokens[at]), 1
+        return self._plain(self.tokens[at], behind.rpartition(" ")[2]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
@@ -295,6 +309,10 @@ class Reader:
             return False
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
+        if "shared" in said and not self._set_share(said["shared"]):
+            return False
+        if "figures" in said and not self._set_figures(said["figures"]):
+            return False
         slots = {"ascending": "low" in said, **said.get("set", {})}
         given = [slot for slot in ("chart", "limit", "size") if slot in said]
         slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
@@ -307,6 +325,45 @@ class Reader:
         self._set_columns(said)
         return True
 
+    def _set_figures(self, text: str) -> bool:
+        """Set several figures: functions, each of the columns that follow it."""
+        functions, figures, is_new = list[str](), list[tuple[str, Column]](), True
+        for found in re.finditer(rf"(?P<mark>C\w\d+)|{english.macros()['agg']}", text):
+            if found["mark"]:
+                figures += [(each, self.pick(found["mark"], "measure")) for each in functions]
+            elif is_new:
+                functions = []
+            functions += [] if found["mark"] else [english.aggregate(found[0])]
+            is_new = bool(found["mark"])
+        no_if(len(figures) > 1 and (self.query.agg or self.query.columns), "parts")
+        if figures[1:]:
+            (self.query.agg, column), *self.query.more = figures
+            self.query.columns = [column]
+        return len(figures) > 1
+
+    def _set_share(self, text: str) -> bool:
+        """Set the share of rows with a value or a yes, which is a mean of noughts and hundreds."""
+        *owners, mark = re.findall(r"[CV]\w*\d+", text)
+        if mark[0] == "C":
+            column = self.pick(mark)
+            name, value = column.label, column.kind == "boolean" or column.flags[0]
+        else:
+            pairs = self._owned(mark, self.marks[owners[0]] if owners else ())
+            if not pairs:
+                return False
+            column = self.one_of(
+                f"{self.raw[mark]!r} stands in several columns. Which one?", [*pairs]
+            )
+            name = value = pairs[column]
+        escaped = english.literal(value).replace("{", "{{").replace("}", "}}")
+        how = f"{{0}}.eq({escaped}) * 100"
+        self.query.columns = [Column(f"{name} %", "number", made_of=(column,), how=how)]
+        return True
+
+    def _owned(self, mark: str, owners: Sequence[Column]) -> dict[Column, str]:
+        """The columns that hold a value, of ``owners`` if there are any, with its writing there."""
+        return dict(pair for pair in self.marks[mark] if pair[0] in owners or not owners)
+
     def _set_columns(self, said: english.Row) -> None:
         query = self.query
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
@@ -316,6 +373,9 @@ class Reader:
             pair = tuple(map(self.pick, re.findall(r"C\w\d+", said["pair"])))
             name = " - ".join(each.name for each in pair)
             self.bare.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
+        if "best" in said:
+            no_if(query.sort, "parts")
+            query.sort = self._ranked(said["best"])
         query.groups += [self.time("over time")] if "time" in said else []
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
@@ -324,6 +384,19 @@ class Reader:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
+
+    def _ranked(self, word: str) -> Column:
+        """Return the column that an adjective ranks by, and say so."""
+        listed = english.table()["adjectives"].items()
+        names = next(names for each, names in listed if re.fullmatch(each, word))
+        self.query.ascending = names[0] == "-"
+        fit = {*canonical(names.strip("-").split())}
+        columns = [c for c in self.table.measures if fit & {*canonical(fold(c.name))}]
+        columns = self.table.times if "date" in fit else columns
+        no_if(not columns, "adjective", self.table.name, word)
+        column = self.one_of(f"Which column tells the {word}?", columns)
+        self.query.notes.append(f"Ranked {word!r} by {column.name}")
+        return column
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
@@ -359,6 +432,9 @@ class Reader:
 
     def _keep(self, said: english.Row) -> bool:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
+        if said.get("op") == "duplicated":
+            self._filter(Filter(self.table.columns[0], "duplicated"))
+            return True
         marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
         word = str(said.get("op", "between" if "b" in said else "=="))
@@ -368,7 +444,8 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
-        no_if("percent" in said and column.unit != "%", "percent", column.name)
+        unit = self.raw.get(said.get("unit", ""), "%" if "percent" in said else "")
+        no_if(unit and column.unit != unit, "unit", column.name, unit)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
@@ -382,6 +459,7 @@ class Reader:
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
         op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
+        self.compared += [column] * (op == "in")
         return True
 
     def _keep_values(self, said: english.Row) -> bool:
@@ -389,7 +467,7 @@ class Reader:
         owners = self.marks.get(said.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
         for mark in re.findall(r"[VM]\d+", said["v"]):
-            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
+            pairs = self._owned(mark, owners)
             if not pairs:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
@@ -416,12 +494,13 @@ class Reader:
     def _is_short(self) -> bool:
         """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
-        rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
+        said = ("filters", "any_of", "groups", "chart", "share", "ordered", "ascending", "notes")
+        rest = replace(query, **{slot: getattr(Query(), slot) for slot in said})
         is_alone = not (self.bare or self._names_rows())
         # "How many" alone counts the rows that were told of last.
         if is_alone and query == Query(query.table, agg="count", notes=query.notes):
             return True
-        some = query.groups or query.chart or query.filters
+        some = query.groups or query.chart or query.filters or query.share or query.ordered
         return is_alone and rest == Query(query.table) and bool(some)
 
     def _names_rows(self) -> bool:
@@ -430,6 +509,12 @@ class Reader:
     def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
         query = self.query
+        if query.agg or query.columns or self.bare:
+            before = replace(before, more=[])
+        if query.ordered or query.limit:
+            before = replace(before, ascending=query.ascending)
+        if not query.goes_on:
+            query.notes.append("Went on from the request before")
         no_if(before.any_of and query.filters, "parts")
         query.any_of |= before.any_of
         if query.agg == "count":
@@ -519,6 +604,8 @@ class Reader:
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
+        is_more = query.limit or query.chart or query.share or query.window
+        no_if(query.more and is_more, "parts")
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")

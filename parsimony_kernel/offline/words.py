@@ -42,14 +42,22 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     groups and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is
     tested, and shown by docs.
     """
-    macros = dict(table()["macros"])
-    macros["agg"] = f"(?:{'|'.join(functions().values())})"
-    macros["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
-    macros |= {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
     listed = table()["row"].values()
-    texts = [re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"]) for row in listed]
+    texts = [re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], row["re"]) for row in listed]
     patterns = [re.compile(rf"(?<![^ ])(?:{text})(?![^ ])") for text in texts]
     return list(zip(patterns, listed, strict=True))
+
+
+@cache
+def macros() -> Mapping[str, str]:
+    """List what the braces of a row stand for; a macro may use those above it."""
+    plain = {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPDU")}
+    plain["agg"] = f"(?:{'|'.join(functions().values())})"
+    plain["best"] = f"(?:{'|'.join(table()['adjectives'])})"
+    plain["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
+    for name, text in table()["macros"].items():
+        plain[name] = re.sub(r"\{(\w+)\}", lambda m: plain[m[1]], text)
+    return plain
 
 
 @cache
@@ -83,7 +91,7 @@ def filler(kind: str) -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
     texts = [row["re"] for row in table()["row"].values()]
-    texts += [*functions().values(), *operators()]
+    texts += [*functions().values(), *operators(), *table()["adjectives"]]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
@@ -99,7 +107,8 @@ READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split()
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
-_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:]) + "|sept"
+_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:])
+_MONTH += "|sept|januar|februar|märz|mai|juni|juli|oktober|dezember"
 _TOKEN = re.compile(
     "|".join(_KINDS).replace("FILES", _FILES).replace("MONTHS", _MONTH), re.IGNORECASE
 )
@@ -136,6 +145,10 @@ def tokenize(text: str) -> list[Token]:
 def date_of(text: str) -> str:
     """A date as pandas compares it: ``2023-01-31``, ``2023-01`` or ``2023Q1``."""
     numbers, low = re.findall(r"\d+", text), text.casefold()
+    for pair in table()["spellings"]["months"].split():
+        low = low.replace(*pair.split("="))
+    if re.fullmatch(r"[\d.]+", text):  # 31.1.2023
+        return "-".join(f"{int(each):02}" for each in reversed(numbers))
     month = next((i for i, name in enumerate(MONTHS) if name[:3] in low), 0)
     if not month:
         year = next((each for each in numbers if len(each) == 4), "")
