@@ -77,7 +77,7 @@ class _Planner:
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
         self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
-        self.subject = ""
+        self.subject, self.named = "", list[code.Column]()
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.previous: Query | None = None
@@ -119,9 +119,12 @@ class _Planner:
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
             if not (each.measures and each.texts):
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-            value = words.quoted(each.measures[0].name)
-            kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
-            return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
+            # Columns of the request come first.
+            value = words.quoted(min(each.measures, key=lambda c: c not in self.named).name)
+            kinds = min(each.texts, key=lambda c: (c not in self.named, c.is_code))
+            plot = "plot " * bool(_CHART.search(self.turn.request))
+            mean = f"{plot}mean {value} by {words.quoted(kinds.name)}"
+            return [mean, f"top 5 {each.name} by {value}"]
         return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -136,7 +139,8 @@ class _Planner:
         no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         is_file = any(t.kind == "file" for t in tokens)
-        no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
+        why = "duplicates" if "duplicate" in request.casefold() else "deeds"
+        no_if(deeds and (is_file or deeds[0] == tokens[0].text), why, *deeds[:1])
         for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
@@ -298,7 +302,7 @@ class _Planner:
                 break
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
-            self.subject = reader.table.name
+            self.subject, self.named = reader.table.name, reader.named()
             raise why_not
         # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len({*query.notes}) for query in found)

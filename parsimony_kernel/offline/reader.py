@@ -62,8 +62,16 @@ class Reader:
         self.query = query = Query(self.table.name)
         self.units = {each.unit for each in self.table.columns} - {""}
         self.text = text = self.marked()
-        for pattern, row in english.rows():
-            text = self._taken(pattern, row, text)
+        for pattern, new in english.rewrites():
+            while text != (text := pattern.sub(new, text)):
+                pass
+        strange = [word for word in text.split() if self._is_strange(word)]
+        try:
+            for pattern, row in english.rows():
+                text = self._taken(pattern, row, text)
+        except Unclear as unclear:  # a word that is not known is the obstacle that helps
+            no_if(strange and not unclear.choices, "unknown", *strange[:1])
+            raise
         self._left(text)
         # Beside a refused request, conditions alone keep rows unless they begin as a change does.
         is_whole = query.filters and not (query.groups or query.chart or query.share)
@@ -121,11 +129,15 @@ class Reader:
         if token.kind == "date":
             return self.mark("D", english.date_of(token.text), token.text)
         if behind[:1] == "N" and token.text in self.units:
-            return self.mark("U", token.text)
+            return self.mark(
+                "U", [c for c in self.table.columns if c.unit == token.text], token.text
+            )
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
             return "" if token.text in "?.!:$€£" else token.text
+        if token.text == "A" and token is not self.tokens[0]:
+            return "A"  # it may be a value, and is no article
         self.raw.setdefault(token.low, token.text)
         return token.low
 
@@ -149,6 +161,12 @@ class Reader:
 
     def _named(self, at: int, behind: str) -> tuple[str, int]:
         """Mark the longest name that begins with the token there, with its length."""
+        for size in range(min(12, len(self.tokens) - at), 1, -1):  # "Heart rate (bpm)", as written
+            whole = "".join(t.text for t in self.tokens[at : at + size]).casefold()
+            if found := [
+                c for c in self.table.columns if "".join(c.name.split()).casefold() == whole
+            ]:
+                return self.mark("C", found, found[0].name), size
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
@@ -178,7 +196,9 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             # Where a column is called so too, in the singular, its values may be meant as well.
-            is_counted = behind in ("many", "of") or (after in ("per", "by") and behind[:1] != "N")
+            is_counted = behind in ("many", "of", "different", "distinct") or (
+                after in ("per", "by") and behind[:1] != "N"
+            )
             if exact and is_counted and not (is_of or self._is_unique(exact[0])):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
@@ -228,6 +248,8 @@ class Reader:
                     return self.mark("Ci", [column], text)
                 return self.mark("T", self.table.name, text)
         is_called = not exact and mine in (named, named[-1:])
+        is_plural = exact and fold(text) != mine and not exact[0].is_measure
+        is_called |= bool(is_plural and fold(exact[0].name) == mine and self._is_unique(exact[0]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
     def _is_unique(self, column: Column) -> bool:
@@ -236,7 +258,9 @@ class Reader:
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
-        if not words or any(w in english.keywords() - {"time"} or w.isdigit() for w in words):
+        if not words or any(
+            w in english.keywords() - {"time", "rate"} or w.isdigit() for w in words
+        ):
             return [c for c in self.table.columns if _is_name(words, c)]
         mine = canonical(words)
         own = {c: canonical(fold(c.name)) for c in self.table.columns}
@@ -268,8 +292,15 @@ class Reader:
         """Return the column of dates that is meant."""
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
-        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
+        # Beside dates a year of another thing may be meant.
+        other = [c for c in self.table.columns if c.kind == "year" and len(fold(c.name)) > 1]
+        times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
+        named = [c for c in self.named() if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", named or times)
+
+    def named(self) -> list[Column]:
+        """List the columns that the request may name."""
+        return [c for mark, meant in self.marks.items() if mark[0] == "C" for c in meant]
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be; see ``choose``."""
@@ -309,60 +340,32 @@ class Reader:
             return False
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
-        if "shared" in said and not self._set_share(said["shared"]):
-            return False
-        if "figures" in said and not self._set_figures(said["figures"]):
-            return False
         slots = {"ascending": "low" in said, **said.get("set", {})}
         given = [slot for slot in ("chart", "limit", "size") if slot in said]
         slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
         slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
+        if query.agg and query.columns and "agg" in said and "cs" in said:
+            marks = re.findall(r"C\w\d+", said["cs"])
+            query.more += [(slots["agg"], self.pick(mark, "measure")) for mark in marks]
+            return True
         no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         self._set_columns(said)
+        if slots.get("agg") == "share":
+            self._set_share()
         return True
 
-    def _set_figures(self, text: str) -> bool:
-        """Set several figures: functions, each of the columns that follow it."""
-        functions, figures, is_new = list[str](), list[tuple[str, Column]](), True
-        for found in re.finditer(rf"(?P<mark>C\w\d+)|{english.macros()['agg']}", text):
-            if found["mark"]:
-                figures += [(each, self.pick(found["mark"], "measure")) for each in functions]
-            elif is_new:
-                functions = []
-            functions += [] if found["mark"] else [english.aggregate(found[0])]
-            is_new = bool(found["mark"])
-        no_if(len(figures) > 1 and (self.query.agg or self.query.columns), "parts")
-        if figures[1:]:
-            (self.query.agg, column), *self.query.more = figures
-            self.query.columns = [column]
-        return len(figures) > 1
-
-    def _set_share(self, text: str) -> bool:
-        """Set the share of rows with a value or a yes, which is a mean of noughts and hundreds."""
-        *owners, mark = re.findall(r"[CV]\w*\d+", text)
-        if mark[0] == "C":
-            column = self.pick(mark)
-            name, value = column.label, column.kind == "boolean" or column.flags[0]
-        else:
-            pairs = self._owned(mark, self.marks[owners[0]] if owners else ())
-            if not pairs:
-                return False
-            column = self.one_of(
-                f"{self.raw[mark]!r} stands in several columns. Which one?", [*pairs]
-            )
-            name = value = pairs[column]
-        escaped = english.literal(value).replace("{", "{{").replace("}", "}}")
-        how = f"{{0}}.eq({escaped}) * 100"
-        self.query.columns = [Column(f"{name} %", "number", made_of=(column,), how=how)]
-        return True
-
-    def _owned(self, mark: str, owners: Sequence[Column]) -> dict[Column, str]:
-        """The columns that hold a value, of ``owners`` if there are any, with its writing there."""
-        return dict(pair for pair in self.marks[mark] if pair[0] in owners or not owners)
+    def _set_share(self) -> None:
+        """Make the newest condition a share of rows: a mean of noughts and hundreds."""
+        last = self.query.filters.pop()
+        name = last.column.label if last.column.flags else spoken(map(str, last.values), "or")
+        values = english.literal([*last.values]).replace("{", "{{").replace("}", "}}")
+        how = english.table()["filters"][last.op][1].format("{0}", values)
+        of_hundred = Column(f"{name} %", "number", made_of=(last.column,), how=f"({how}) * 100")
+        self.query.columns = [of_hundred]
 
     def _set_columns(self, said: english.Row) -> None:
         query = self.query
@@ -384,13 +387,15 @@ class Reader:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
+            if query.sort.kind == "text" and re.search(r"\d", "".join(query.sort.samples)):
+                query.notes.append(f"{query.sort.name} holds text, and is sorted as text")
 
     def _ranked(self, word: str) -> Column:
         """Return the column that an adjective ranks by, and say so."""
-        listed = english.table()["adjectives"].items()
+        listed = english.adjectives().items()
         names = next(names for each, names in listed if re.fullmatch(each, word))
         self.query.ascending = names[0] == "-"
-        fit = {*canonical(names.strip("-").split())}
+        fit = {*canonical(names.strip("-").split(","))}
         columns = [c for c in self.table.measures if fit & {*canonical(fold(c.name))}]
         columns = self.table.times if "date" in fit else columns
         no_if(not columns, "adjective", self.table.name, word)
@@ -403,17 +408,23 @@ class Reader:
         left = [word for word in text.split() if word not in english.filler("silent")]
         unused = [word for word in left if word not in (*self.marks, "and", "or", "~")]
         for word in unused:
-            no_if(word not in english.keywords(), "unknown", self.raw.get(word, word))
+            no_if(self._is_strange(word), "unknown", self.raw.get(word, word))
         no_if(unused, "unused", " ".join(self.raw.get(word, word) for word in unused))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
+            # Ids that repeat are no rows.
+            is_count = self.query.agg in ("", "count", "share") or self.query.share
+            no_if(mark[:2] == "Ci" and is_count, "counted", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
         no_if(re.search(english.table()["clauses"]["listed"], text), "parts")
         is_either = bool(re.search(r"(?:~|Cb\d+) or (?:~|Cb\d+)", " ".join(left)))
         no_if("or" in left and (not is_either or "~ and ~" in text), "parts")
         self.query.any_of = self.query.any_of or is_either
+
+    def _is_strange(self, word: str) -> bool:
+        return word not in self.marks and word not in (*english.keywords(), "~", ",", "&")
 
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
@@ -425,6 +436,12 @@ class Reader:
                 found.append(self.pick(mark, "group"))
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
+                if part == "hour":
+                    no_if(
+                        not any(":" in each for each in column.samples), "time", column.name, part
+                    )
+                    both = {"hour of the day": "hour_name", "each hour of each date": "hour"}
+                    part = both[self.choose(f"Which {self.raw[mark]} do you mean?", [*both])]
                 is_part = column.kind != "year"
                 no_if(not is_part and part != "year", "time", self.table.name, part)
                 found.append(part_of(column, part) if is_part else column)
@@ -444,8 +461,8 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
-        unit = self.raw.get(said.get("unit", ""), "%" if "percent" in said else "")
-        no_if(unit and column.unit != unit, "unit", column.name, unit)
+        unit = self.raw.get(said.get("unit", ""), "%" if "percent" in said else column.unit)
+        no_if(column.unit != unit, "unit", column.name, unit)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
@@ -467,7 +484,7 @@ class Reader:
         owners = self.marks.get(said.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
         for mark in re.findall(r"[VM]\d+", said["v"]):
-            pairs = self._owned(mark, owners)
+            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
             if not pairs:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
@@ -523,6 +540,9 @@ class Reader:
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
         self.bare = []
         said = {f.column.base for f in query.filters}
+        again = said & {f.column.base for f in before.filters}
+        begin = " ".join(each.low for each in self.tokens[:2])
+        no_if(again and re.match("and (?!for|in|from|of)", begin), "parts")
         query.filters += [f for f in before.filters if f.column.base not in said]
         if query.groups and before.chart == "line":
             before = replace(before, chart="auto")

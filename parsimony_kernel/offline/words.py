@@ -53,11 +53,19 @@ def macros() -> Mapping[str, str]:
     """List what the braces of a row stand for; a macro may use those above it."""
     plain = {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPDU")}
     plain["agg"] = f"(?:{'|'.join(functions().values())})"
-    plain["best"] = f"(?:{'|'.join(table()['adjectives'])})"
+    plain["best"] = f"(?:{'|'.join(adjectives())})"
     plain["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
     for name, text in table()["macros"].items():
         plain[name] = re.sub(r"\{(\w+)\}", lambda m: plain[m[1]], text)
     return plain
+
+
+@cache
+def rewrites() -> list[tuple[re.Pattern[str], str]]:
+    """Compile what is said in short, with what it stands for in full."""
+    listed = table()["rewrites"].items()
+    fills = {text: re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], text) for text, _ in listed}
+    return [(re.compile(rf"(?<![^ ])(?:{fills[text]})(?![^ ])"), new) for text, new in listed]
 
 
 @cache
@@ -70,6 +78,11 @@ def asides() -> list[tuple[re.Pattern[str], str]]:
 def functions() -> dict[str, str]:
     """List the functions that have words of their own, with them."""
     return {each: row["words"] for each, row in table()["functions"].items() if "words" in row}
+
+
+def adjectives() -> dict[str, str]:
+    """List the adjectives that rank, with the words of the columns that they rank by."""
+    return dict(pair.split("=") for pair in table()["spellings"]["adjectives"].split())
 
 
 def operators() -> dict[str, str]:
@@ -91,7 +104,7 @@ def filler(kind: str) -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
     texts = [row["re"] for row in table()["row"].values()]
-    texts += [*functions().values(), *operators(), *table()["adjectives"]]
+    texts += [*functions().values(), *operators(), *adjectives()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))

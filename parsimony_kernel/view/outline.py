@@ -423,7 +423,10 @@ def _summary(
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
         if outcome.kind != "result":
-            return (f"{label} tried" if shown and outcome.kind == "handoff" else label,)
+            # Looking alone is no attempt.
+            is_tried = any(not step.purpose.startswith("Look ") for step in steps)
+            tried = f"{label} tried" if shown and is_tried else "Details"
+            return (tried if outcome.kind == "handoff" else label,)
         named = set(_NAME.findall(outcome.words))
         # Results of the steps before an answer are in the fold of those steps.
         older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}

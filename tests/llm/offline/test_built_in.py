@@ -117,6 +117,8 @@ GROUPS = [
      by("Origin", "Horsepower", "mean").nlargest(1)),
     ("share of the cars by origin", 100 * CARS.Origin.value_counts(normalize=True)),
     ("number of cars from Japan and Europe", CARS.Origin.value_counts().drop("USA")),
+    ("mean horsepower and total weight by origin", by("Origin", "Weight_in_lbs", "sum")),
+    ("lowest and highest weight by origin", by("Origin", "Weight_in_lbs", "max")),
 ]  # fmt: skip
 
 
@@ -304,7 +306,7 @@ ROWS_KEPT = [
 @pytest.mark.parametrize(("request_", "rows"), ROWS_KEPT, ids=[r for r, _ in ROWS_KEPT])
 async def test_row_filter(tables: Notebook, request_: str, rows: int) -> None:
     turn = await done(tables, request_)
-    assert f"Rows: {rows} of 406" in turn.summary
+    assert f": {rows} of 406" in turn.summary
 
 
 CHARTS = [
@@ -354,6 +356,56 @@ async def test_the_chart_is_the_newest(tables: Notebook) -> None:
         await done(tables, request)
     (published,) = (await done(tables, "publish the chart")).published
     assert published["variable"] == "mean_wind_by_weather_chart"
+
+
+DELAYS = """
+import pandas as pd
+runs = pd.DataFrame({
+    "line": ["S1", "S2", "S1", "S2"],
+    "delay": ["12 min", "3 min", "40 min", None],
+    "late": ["yes", "no", "yes", "no"],
+    "load (t)": [20, 35, 30, 5],
+    "start": pd.to_datetime(
+        ["2022-01-01 08:10", "2022-01-02 08:20", "2023-01-01 09:00", "2023-05-01 08:00"]
+    ),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        (["mean delay"], "Mean delay: 18.33 min."),
+        (["average and maximum delay"], "Mean delay: 18.33 min. Highest delay: 40."),
+        (["runs over 10 min"], "Rows (delay > 10): 2 of 4."),
+        (["share of late by line"], "Highest share of late: S1, 100 %."),
+        (["mean load (t) by line"], "Highest mean load: S1, 25 t."),
+        (["latest run"], "Latest start: "),
+        (["total load 2022 vs 2023"], "Highest total load (start is 2022 or 2023): 2022, 55 t."),
+        (["total load by line", "ascending"], "Lowest total load: S2, 40 t."),
+        (["total load by line", "in percent"], "Highest share of the total load: S1, 55.56 %."),
+        (["total load by line", "top 1"], "Highest total load: S1, 50 t."),
+        (["how many duplicates"], "Number of rows (repeated): 0."),
+        (["missing values"], "Missing values: 1."),
+        (["correlation of load and delay"], "Correlation of load and delay: "),
+        (["runs after 1. März 2023"], "Rows (start > 2023-03-01): 1 of 4."),
+        (["mean weight by line", "delay above 10"], "Rows (delay > 10): 2 of 4."),
+    ],
+)
+async def test_what_strangers_ask(notebook: Notebook, requests: list[str], said: str) -> None:
+    await notebook.run(DELAYS)
+    for request in requests:
+        turn = await notebook.ask(request)
+    assert turn.summary.startswith(said)
+
+
+async def test_hours_are_asked_about(notebook: Notebook) -> None:
+    await notebook.run(DELAYS)
+    turn = await notebook.ask("how many runs by hour")
+    assert turn.choices == ["hour of the day", "each hour of each date"]
+    assert (await notebook.reply("hour of the day")).summary.startswith(
+        "Highest number of rows: 8, 3"
+    )
 
 
 async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
@@ -415,6 +467,13 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("please delete the rows of cars", "never deletes"),
         ("top 3 cars by horsepower by origin and year", "ask in parts"),
         ("fix the error in this cell", "reads and writes Python"),
+        ("most common origin by year", "within groups"),
+        ("heaviest horsepower", "heaviest"),
+        ("cheapest car", "fits 'cheapest'"),
+        ("how many A cars", '"A"'),
+        ("remove duplicates", "'how many duplicates'"),
+        ("load https://example.org/cars.csv", "no web addresses"),
+        ("weight above 3000 kg", '"kg"'),
     ],
 )
 async def test_unknown_word_is_named(tables: Notebook, request_: str, word: str) -> None:
