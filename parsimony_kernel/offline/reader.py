@@ -625,7 +625,7 @@ class Reader:
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
         is_more = query.limit or query.chart or query.share or query.window
-        no_if(query.more and is_more, "parts")
+        no_if((query.more and is_more) or (query.ordered and query.limit), "parts")
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
