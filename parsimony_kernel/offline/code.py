@@ -19,8 +19,6 @@ from parsimony_kernel.offline import words
 Arguments = dict[str, Any]
 _UNIT = re.compile(words.table()["spellings"]["unit"])
 _KIND = re.compile("(?P<date>date|timestamp)|(?P<boolean>bool)|(?P<number>u?int|float|decimal)")
-CODES = frozenset({"id", "code", "number", "zip", "index", "no", "nr"})
-_MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,7 @@ class Column:
     @property
     def unit(self) -> str:
         """The unit that its name ends with; empty without one."""
-        names = [self.made_of[0].name if self.made_of[1:] else self.name, *self.samples[:1]]
-        found = next(filter(None, map(_UNIT.search, names[: 1 + (self.kind == "number")])), None)
+        found = _UNIT.search(self.made_of[0].name if self.made_of else self.name)
         return found[1] if found and not self.part else ""
 
     @property
@@ -97,7 +94,7 @@ class Column:
         ends = [re.search(r"\d+$", each) for each in self.samples if is_whole]
         numbers = [int(each[0]) for each in ends if each]
         counts = len(numbers) == len(ends) > 3 and {b - a for a, b in pairwise(numbers)} == {1}
-        return counts or bool(CODES & {*words.fold(self.name)[-1:]})
+        return counts or bool(words.filler("codes") & {*words.fold(self.name)[-1:]})
 
     @property
     def is_measure(self) -> bool:
@@ -156,8 +153,8 @@ def read_table(summary: Mapping[str, Any]) -> Table | None:
 
 def _column(summary: Mapping[str, Any]) -> Column:
     name, dtype = str(summary["name"]), str(summary.get("dtype", ""))
-    samples = map(str, summary.get("samples") or ())
-    seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
+    samples, missing = map(str, summary.get("samples") or ()), {*words.filler("missing"), ""}
+    seen = tuple(each for each in samples if each.strip().casefold() not in missing)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
     is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in seen)
@@ -165,19 +162,7 @@ def _column(summary: Mapping[str, Any]) -> Column:
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
-    if how:
-        return replace(column, kind="date", made_of=(column,), how=how)
-    units = {_unit_of(each) for each in seen} if kind == "text" else {""}
-    if len(units) != 1 or "" in units:
-        return column
-    how = f"pd.to_numeric({{0}}.str.removesuffix({words.literal(units.pop())}))"  # "12 min"
-    return replace(column, kind="number", made_of=(column,), how=how)
-
-
-def _unit_of(value: str) -> str:
-    found = _UNIT.search(value)
-    is_number = found and re.fullmatch(r"-?\d+(?:\.\d+)?", value[: found.start()])
-    return found[1] if found and is_number else ""
+    return replace(column, kind="date", made_of=(column,), how=how) if how else column
 
 
 @dataclass(frozen=True)
@@ -197,8 +182,6 @@ class Query:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
         size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
-        more: further figures, each a function and its column.
-        ordered: whether groups are to be sorted by their values.
     """
 
     table: str = ""
@@ -209,23 +192,15 @@ class Query:
     agg: str = ""
     size: float = 0
     columns: list[Column] = field(default_factory=list)
-    more: list[tuple[str, Column]] = field(default_factory=list)
-    ordered: bool = False
     sort: Column | None = None
     ascending: bool = False
     limit: float | None = None
-    is_percent: bool = False
     chart: str = ""
     share: bool = False
     window: str = ""
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def figures(self) -> list[tuple[str, Column]]:
-        """All functions with their columns."""
-        return [(self.agg, self.columns[0]), *self.more]
 
 
 @dataclass(frozen=True)
@@ -275,8 +250,7 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
     made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
-    is_table = kind not in ("number", "correlation") or query.more
-    return Cell(body, title, made * bool(is_table), drawn, text("unit", query))
+    return Cell(body, title, made * (kind != "number"), drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

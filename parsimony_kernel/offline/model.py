@@ -26,11 +26,7 @@ from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, 
 
 MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
-# What a number or a date looks like in text: such a file may be written in another way.
-_ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
-_CHART = re.compile("(?i)chart|plot|graph")
-_ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
 
 @dataclass(eq=False)
@@ -77,7 +73,7 @@ class _Planner:
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
         self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
-        self.subject, self.named = "", list[code.Column]()
+        self.subject = ""
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.previous: Query | None = None
@@ -119,12 +115,9 @@ class _Planner:
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
             if not (each.measures and each.texts):
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-            # Columns of the request come first.
-            value = words.quoted(min(each.measures, key=lambda c: c not in self.named).name)
-            kinds = min(each.texts, key=lambda c: (c not in self.named, c.is_code))
-            plot = "plot " * bool(_CHART.search(self.turn.request))
-            mean = f"{plot}mean {value} by {words.quoted(kinds.name)}"
-            return [mean, f"top 5 {each.name} by {value}"]
+            value = words.quoted(each.measures[0].name)
+            kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
+            return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
         return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -139,8 +132,7 @@ class _Planner:
         no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         is_file = any(t.kind == "file" for t in tokens)
-        why = "duplicates" if "duplicate" in request.casefold() else "deeds"
-        no_if(deeds and (is_file or deeds[0] == tokens[0].text), why, *deeds[:1])
+        no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
         for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
@@ -166,11 +158,9 @@ class _Planner:
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
-            if is_all and aside:
-                title = code.capital(query.table.replace("_", " "))
-                told = f"All rows of `{query.table}`."
-                self.made.append(code.Cell("", title, query.table, told=told))
-            elif not (is_all and part[0].low in ("use", "take", "with", "using")):
+            if is_all and (aside or part[0].low in ("use", "take", "with", "using")):
+                self.subject = query.table
+            else:
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
@@ -209,11 +199,9 @@ class _Planner:
         if table is None:
             raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])
-        no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
+        no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
-        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
-        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -302,14 +290,13 @@ class _Planner:
                 break
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
-            self.subject, self.named = reader.table.name, reader.named()
+            self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant; else the newest that has all that the others have.
+        # The one whose names are said is meant.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        names = {name: {c.name for c in known[name].columns} for name in fit}
-        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+        question = "Which table do you mean?"
+        return fit[self.turn.choose(question, [*fit]) if len(fit) > 1 else found[0].table]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -362,9 +349,10 @@ class _Planner:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
         # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
-        saved = self.saved if _CHART.search(said) else self.saved[-1:]
-        names = [name for names in saved for name in names if name in known][-1:]
-        names = names or [self.subject] * bool(self.subject and not is_drawn) or known * is_drawn
+        saved = self.saved if clause("chart", said) else self.saved[-1:]
+        names = [self.subject] * bool(self.subject and not is_drawn)
+        names = names or [name for names in saved for name in names if name in known][-1:]
+        names = names or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
         name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
         title = code.capital(name.replace("_", " "))
@@ -380,7 +368,7 @@ class _Planner:
             # A file that is there is overwritten only where its name is said.
             stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
-            no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
+            no_if(clause("chart", said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
             export = code.arguments(code.text("export", name, path), f"Write {name} to {path}")
             self._done("run_code", export)
             self.published.append(f"Wrote `{name}` to {path}.")
@@ -388,7 +376,7 @@ class _Planner:
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
         is_drawn = kind != "dataset" and bool(charts)
         made = self._latest(said, is_drawn=is_drawn)
-        no_if(not is_drawn and (given.get("chart") or _CHART.search(said)), "made", "chart")
+        no_if(not is_drawn and (given.get("chart") or clause("chart", said)), "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
@@ -438,8 +426,8 @@ def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
 def _is_odd(table: Table) -> bool:
     """Whether what was loaded may be written in another way than pandas expects."""
     texts = [c for c in table.columns if c.kind in ("text", "date") and c.samples]
-    is_number = any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
-    return is_number or any(_ODD_NAME.search(c.name) for c in table.columns)
+    is_number = any(all(clause("odd", each) for each in c.samples) for c in texts)
+    return is_number or any(clause("odd_name", c.name) for c in table.columns)
 
 
 def _escaped(text: str) -> str:

@@ -14,13 +14,11 @@ from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
-from parsimony_kernel.offline.code import CODES, Column, Filter, Query, Table, part_of
+from parsimony_kernel.offline.code import Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
-_DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
-_DATED |= {"vs": "in"} | dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _SLOTS = {each.name for each in fields(Query)}
 
 
@@ -37,7 +35,6 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
-        units: those of the columns.
         asked: the first question, which is put once nothing else stands against the request.
     """
 
@@ -53,25 +50,19 @@ class Reader:
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
     asked: Unclear | None = None
-    units: set[str] = field(default_factory=set)
     text: str = ""
 
     def read(self) -> Query:
         """Read the query. Raises ``Unclear``."""
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
-        self.units = {each.unit for each in self.table.columns} - {""}
         self.text = text = self.marked()
-        for pattern, new in english.rewrites():
-            while text != (text := pattern.sub(new, text)):
-                pass
-        strange = [word for word in text.split() if self._is_strange(word)]
-        try:
-            for pattern, row in english.rows():
-                text = self._taken(pattern, row, text)
-        except Unclear as unclear:  # a word that is not known is the obstacle that helps
-            no_if(strange and not unclear.choices, "unknown", *strange[:1])
-            raise
+        # A new name is no word of the request.
+        known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
+        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
+        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
+        for pattern, row in english.rows():
+            text = self._taken(pattern, row, text)
         self._left(text)
         # Beside a refused request, conditions alone keep rows unless they begin as a change does.
         is_whole = query.filters and not (query.groups or query.chart or query.share)
@@ -119,7 +110,7 @@ class Reader:
         found = self.look(code("values_like", self.table, list(dict.fromkeys(pieces))[:60]), why)
         return [(texts[name], value) for name, value in found or () if name in texts]
 
-    def _plain(self, token: Token, behind: str) -> str:
+    def _plain(self, token: Token) -> str:
         if token.kind == "number":
             value = float(token.text.replace(",", ""))
             no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
@@ -128,10 +119,6 @@ class Reader:
             return self.mark("Q", token.bare)
         if token.kind == "date":
             return self.mark("D", english.date_of(token.text), token.text)
-        if behind[:1] == "N" and token.text in self.units:
-            return self.mark(
-                "U", [c for c in self.table.columns if c.unit == token.text], token.text
-            )
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
@@ -161,27 +148,21 @@ class Reader:
 
     def _named(self, at: int, behind: str) -> tuple[str, int]:
         """Mark the longest name that begins with the token there, with its length."""
-        for size in range(min(12, len(self.tokens) - at), 1, -1):  # "Heart rate (bpm)", as written
-            whole = "".join(t.text for t in self.tokens[at : at + size]).casefold()
-            if found := [
-                c for c in self.table.columns if "".join(c.name.split()).casefold() == whole
-            ]:
-                return self.mark("C", found, found[0].name), size
-        for size in range(min(5, len(self.tokens) - at), 0, -1):
+        for size in range(min(8, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
+            whole = "".join(each.text for each in piece).casefold()
+            # "Heart rate (bpm)", as it is written.
+            found = [c for c in self.table.columns if "".join(c.name.split()).casefold() == whole]
+            if found and size > 1:
+                return self.mark("C", found, found[0].name), size
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
             others = {"word", "date", "number" if size > 1 else "quoted"}
             is_name = kinds != {"number"} and kinds <= others
             after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
-            is_unit = behind.rpartition(" ")[2][:1] == "N" and text in self.units
-            if (
-                is_name
-                and not is_unit
-                and (mark := self._name(text, piece[0].kind == "quoted", behind, after))
-            ):
+            if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
                 return mark, size
-        return self._plain(self.tokens[at], behind.rpartition(" ")[2]), 1
+        return self._plain(self.tokens[at]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
@@ -196,9 +177,8 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             # Where a column is called so too, in the singular, its values may be meant as well.
-            is_counted = behind in ("many", "of", "different", "distinct") or (
-                after in ("per", "by") and behind[:1] != "N"
-            )
+            is_counted = behind in english.filler("counted") or after in ("per", "by")
+            is_counted = is_counted and behind[:1] != "N"
             if exact and is_counted and not (is_of or self._is_unique(exact[0])):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
@@ -242,7 +222,7 @@ class Reader:
         """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         for column in self.table.columns[:1]:
-            own = tuple(singular(w) for w in fold(column.name) if w not in CODES)
+            own = tuple(singular(w) for w in fold(column.name) if w not in english.filler("codes"))
             if column.is_code and mine == own:
                 if not (parts or self._is_unique(column)):
                     return self.mark("Ci", [column], text)
@@ -258,9 +238,8 @@ class Reader:
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
-        if not words or any(
-            w in english.keywords() - {"time", "rate"} or w.isdigit() for w in words
-        ):
+        others = english.keywords() - {"time", "rate"}
+        if not words or any(w in others or w.isdigit() for w in words):
             return [c for c in self.table.columns if _is_name(words, c)]
         mine = canonical(words)
         own = {c: canonical(fold(c.name)) for c in self.table.columns}
@@ -295,12 +274,8 @@ class Reader:
         # Beside dates a year of another thing may be meant.
         other = [c for c in self.table.columns if c.kind == "year" and len(fold(c.name)) > 1]
         times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
-        named = [c for c in self.named() if c in times]
+        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", named or times)
-
-    def named(self) -> list[Column]:
-        """List the columns that the request may name."""
-        return [c for mark, meant in self.marks.items() if mark[0] == "C" for c in meant]
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be; see ``choose``."""
@@ -346,26 +321,11 @@ class Reader:
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
         slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
-        if query.agg and query.columns and "agg" in said and "cs" in said:
-            marks = re.findall(r"C\w\d+", said["cs"])
-            query.more += [(slots["agg"], self.pick(mark, "measure")) for mark in marks]
-            return True
         no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         self._set_columns(said)
-        if slots.get("agg") == "share":
-            self._set_share()
         return True
-
-    def _set_share(self) -> None:
-        """Make the newest condition a share of rows: a mean of noughts and hundreds."""
-        last = self.query.filters.pop()
-        name = last.column.label if last.column.flags else spoken(map(str, last.values), "or")
-        values = english.literal([*last.values]).replace("{", "{{").replace("}", "}}")
-        how = english.table()["filters"][last.op][1].format("{0}", values)
-        of_hundred = Column(f"{name} %", "number", made_of=(last.column,), how=f"({how}) * 100")
-        self.query.columns = [of_hundred]
 
     def _set_columns(self, said: english.Row) -> None:
         query = self.query
@@ -376,9 +336,6 @@ class Reader:
             pair = tuple(map(self.pick, re.findall(r"C\w\d+", said["pair"])))
             name = " - ".join(each.name for each in pair)
             self.bare.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
-        if "best" in said:
-            no_if(query.sort, "parts")
-            query.sort = self._ranked(said["best"])
         query.groups += [self.time("over time")] if "time" in said else []
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
@@ -390,31 +347,16 @@ class Reader:
             if query.sort.kind == "text" and re.search(r"\d", "".join(query.sort.samples)):
                 query.notes.append(f"{query.sort.name} holds text, and is sorted as text")
 
-    def _ranked(self, word: str) -> Column:
-        """Return the column that an adjective ranks by, and say so."""
-        listed = english.adjectives().items()
-        names = next(names for each, names in listed if re.fullmatch(each, word))
-        self.query.ascending = names[0] == "-"
-        fit = {*canonical(names.strip("-").split(","))}
-        columns = [c for c in self.table.measures if fit & {*canonical(fold(c.name))}]
-        columns = self.table.times if "date" in fit else columns
-        no_if(not columns, "adjective", self.table.name, word)
-        column = self.one_of(f"Which column tells the {word}?", columns)
-        self.query.notes.append(f"Ranked {word!r} by {column.name}")
-        return column
-
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         left = [word for word in text.split() if word not in english.filler("silent")]
         unused = [word for word in left if word not in (*self.marks, "and", "or", "~")]
-        for word in unused:
-            no_if(self._is_strange(word), "unknown", self.raw.get(word, word))
         no_if(unused, "unused", " ".join(self.raw.get(word, word) for word in unused))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
             # Ids that repeat are no rows.
-            is_count = self.query.agg in ("", "count", "share") or self.query.share
+            is_count = self.query.agg in ("", "count") or self.query.share
             no_if(mark[:2] == "Ci" and is_count, "counted", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
@@ -422,9 +364,6 @@ class Reader:
         is_either = bool(re.search(r"(?:~|Cb\d+) or (?:~|Cb\d+)", " ".join(left)))
         no_if("or" in left and (not is_either or "~ and ~" in text), "parts")
         self.query.any_of = self.query.any_of or is_either
-
-    def _is_strange(self, word: str) -> bool:
-        return word not in self.marks and word not in (*english.keywords(), "~", ",", "&")
 
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
@@ -436,12 +375,6 @@ class Reader:
                 found.append(self.pick(mark, "group"))
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
-                if part == "hour":
-                    no_if(
-                        not any(":" in each for each in column.samples), "time", column.name, part
-                    )
-                    both = {"hour of the day": "hour_name", "each hour of each date": "hour"}
-                    part = both[self.choose(f"Which {self.raw[mark]} do you mean?", [*both])]
                 is_part = column.kind != "year"
                 no_if(not is_part and part != "year", "time", self.table.name, part)
                 found.append(part_of(column, part) if is_part else column)
@@ -449,9 +382,6 @@ class Reader:
 
     def _keep(self, said: english.Row) -> bool:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
-        if said.get("op") == "duplicated":
-            self._filter(Filter(self.table.columns[0], "duplicated"))
-            return True
         marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
         word = str(said.get("op", "between" if "b" in said else "=="))
@@ -461,8 +391,7 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
-        unit = self.raw.get(said.get("unit", ""), "%" if "percent" in said else column.unit)
-        no_if(column.unit != unit, "unit", column.name, unit)
+        no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
@@ -474,9 +403,8 @@ class Reader:
         elif marks:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
-        op = english.operators().get(word) or _DATED.get(word, word)
+        op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self._filter(Filter(column, op, values))
-        self.compared += [column] * (op == "in")
         return True
 
     def _keep_values(self, said: english.Row) -> bool:
@@ -511,13 +439,12 @@ class Reader:
     def _is_short(self) -> bool:
         """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
-        said = ("filters", "any_of", "groups", "chart", "share", "ordered", "ascending", "notes")
-        rest = replace(query, **{slot: getattr(Query(), slot) for slot in said})
+        rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
         is_alone = not (self.bare or self._names_rows())
         # "How many" alone counts the rows that were told of last.
         if is_alone and query == Query(query.table, agg="count", notes=query.notes):
             return True
-        some = query.groups or query.chart or query.filters or query.share or query.ordered
+        some = query.groups or query.chart or query.filters
         return is_alone and rest == Query(query.table) and bool(some)
 
     def _names_rows(self) -> bool:
@@ -526,10 +453,6 @@ class Reader:
     def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
         query = self.query
-        if query.agg or query.columns or self.bare:
-            before = replace(before, more=[])
-        if query.ordered or query.limit:
-            before = replace(before, ascending=query.ascending)
         if not query.goes_on:
             query.notes.append("Went on from the request before")
         no_if(before.any_of and query.filters, "parts")
@@ -570,16 +493,12 @@ class Reader:
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
         is_open = len(bare) == 1 and numbers and (query.filters or numbers[0].made_of)
-        is_drawn = query.chart == "line" or (query.chart and others)
         if query.do not in ("", "aggregate"):
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
             query.groups = [*(c for c in compared if c not in query.groups), *query.groups]
-        elif is_group or is_drawn or (is_open and not (query.sort or query.chart)):
+        elif is_group or query.chart or (is_open and not query.sort):
             self._group(numbers, others)
-        elif query.chart:
-            no_if(query.chart != "auto", "chart")
-            query.do, query.columns, query.groups = "histogram", numbers, compared
         else:
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
@@ -599,11 +518,9 @@ class Reader:
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
             is_along = any(g.is_time for g in query.groups)
-            no_if(query.window == "growth" and query.groups and not is_along, "parts")
-            # A value that is missing in some months leaves gaps, which a growth must not bridge.
-            is_some = any(not f.column.base.is_time for f in query.filters)
-            is_year = all(g.part in ("", "year") for g in query.groups)
-            no_if(query.window == "growth" and is_some and not is_year, "parts")
+            # Filters may leave gaps, which a growth must not bridge.
+            is_other = query.filters or (query.groups and not is_along)
+            no_if(query.window == "growth" and is_other, "parts")
             query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
@@ -624,8 +541,6 @@ class Reader:
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
-        is_more = query.limit or query.chart or query.share or query.window
-        no_if((query.more and is_more) or (query.ordered and query.limit), "parts")
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
@@ -649,10 +564,7 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        measures = [c for c in self.table.measures if c not in query.groups]
-        if query.agg not in ("", "count") and not query.columns:
-            no_if(not measures, "nothing", self.table.name)
-            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
+        no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"

@@ -42,30 +42,24 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     groups and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is
     tested, and shown by docs.
     """
-    listed = table()["row"].values()
-    texts = [re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], row["re"]) for row in listed]
-    patterns = [re.compile(rf"(?<![^ ])(?:{text})(?![^ ])") for text in texts]
-    return list(zip(patterns, listed, strict=True))
+    return [(_whole(row["re"]), row) for row in table()["row"].values()]
+
+
+def _whole(text: str) -> re.Pattern[str]:
+    """Compile ``text`` for whole words, with the meaning of its braces filled in."""
+    filled = re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], text)
+    return re.compile(rf"(?<![^ ])(?:{filled})(?![^ ])")
 
 
 @cache
 def macros() -> Mapping[str, str]:
     """List what the braces of a row stand for; a macro may use those above it."""
-    plain = {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPDU")}
+    plain = {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
     plain["agg"] = f"(?:{'|'.join(functions().values())})"
-    plain["best"] = f"(?:{'|'.join(adjectives())})"
     plain["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
     for name, text in table()["macros"].items():
         plain[name] = re.sub(r"\{(\w+)\}", lambda m: plain[m[1]], text)
     return plain
-
-
-@cache
-def rewrites() -> list[tuple[re.Pattern[str], str]]:
-    """Compile what is said in short, with what it stands for in full."""
-    listed = table()["rewrites"].items()
-    fills = {text: re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], text) for text, _ in listed}
-    return [(re.compile(rf"(?<![^ ])(?:{fills[text]})(?![^ ])"), new) for text, new in listed]
 
 
 @cache
@@ -78,11 +72,6 @@ def asides() -> list[tuple[re.Pattern[str], str]]:
 def functions() -> dict[str, str]:
     """List the functions that have words of their own, with them."""
     return {each: row["words"] for each, row in table()["functions"].items() if "words" in row}
-
-
-def adjectives() -> dict[str, str]:
-    """List the adjectives that rank, with the words of the columns that they rank by."""
-    return dict(pair.split("=") for pair in table()["spellings"]["adjectives"].split())
 
 
 def operators() -> dict[str, str]:
@@ -104,7 +93,7 @@ def filler(kind: str) -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
     texts = [row["re"] for row in table()["row"].values()]
-    texts += [*functions().values(), *operators(), *adjectives()]
+    texts += [*functions().values(), *operators()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
@@ -120,8 +109,7 @@ READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split()
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
-_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:])
-_MONTH += "|sept|januar|februar|märz|mai|juni|juli|oktober|dezember"
+_MONTH = "sept|" + "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:])
 _TOKEN = re.compile(
     "|".join(_KINDS).replace("FILES", _FILES).replace("MONTHS", _MONTH), re.IGNORECASE
 )
@@ -158,10 +146,6 @@ def tokenize(text: str) -> list[Token]:
 def date_of(text: str) -> str:
     """A date as pandas compares it: ``2023-01-31``, ``2023-01`` or ``2023Q1``."""
     numbers, low = re.findall(r"\d+", text), text.casefold()
-    for pair in table()["spellings"]["months"].split():
-        low = low.replace(*pair.split("="))
-    if re.fullmatch(r"[\d.]+", text):  # 31.1.2023
-        return "-".join(f"{int(each):02}" for each in reversed(numbers))
     month = next((i for i, name in enumerate(MONTHS) if name[:3] in low), 0)
     if not month:
         year = next((each for each in numbers if len(each) == 4), "")
@@ -182,8 +166,6 @@ def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes")):
-        return word[:-2]
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     return word[:-1] if is_plural else word
 
