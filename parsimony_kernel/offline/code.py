@@ -250,7 +250,8 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
     made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
-    return Cell(body, title, made * (kind != "number"), drawn, text("unit", query))
+    is_table = kind not in ("number", "correlation")
+    return Cell(body, title, made * is_table, drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

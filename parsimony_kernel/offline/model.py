@@ -172,22 +172,21 @@ class _Planner:
         """Load the file that a part names; what is left of it."""
         left, path, name = _apart(part)
         while path:
-            self._load_file(self._path(path), name, {t.low for t in part})
+            self._load_file(self._path(path), name)
             left, path, name = _apart(left)
         names = {t.name.casefold() for t in self.loaded}
         said = {t.low for t in left if t.kind != "sign"} - names
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
-    def _load_file(self, path: str, name: str, said: set[str]) -> None:
+    def _load_file(self, path: str, name: str) -> None:
         suffix = path.casefold().rpartition(".")[2]
         reading: dict[str, Any] = {"options": {}}
         if suffix in ("xlsx", "xls"):
             listed = self._looked(code.text("sheets", path), f"Look which sheets {path} has")
             no_if(listed is None, "sheets", path)
             if len(listed) > 1:
-                sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
-                sheet = sheets[0] if len(sheets) == 1 else self.turn.choose(question, listed)
+                sheet = self.turn.choose(question, listed)
                 reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
         name = name or _named(path)
         table, error = self._loaded(path, name, **reading)

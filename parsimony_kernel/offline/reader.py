@@ -339,6 +339,7 @@ class Reader:
         query.groups += [self.time("over time")] if "time" in said else []
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
+            no_if(group.kind == "number" and "popular" in self.text, "counted", group.name)
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")

@@ -374,6 +374,7 @@ runs = pd.DataFrame({
     [
         (["mean delay"], "Mean delay: 18.33 min."),
         (["mean load (t) by line"], "Highest mean load: S1, 25 t."),
+        (["correlation of load and delay"], "Correlation of load and delay: "),
         (["how many runs by hour of the day"], "Highest number of rows: 8, 3"),
         (["mean weight by line", "delay above 10"], "Rows (delay > 10): 2 of 4."),
     ],
@@ -445,6 +446,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("top 3 cars by horsepower by origin and year", "ask in parts"),
         ("fix the error in this cell", "reads and writes Python"),
         ("most common origin by year", "within groups"),
+        ("most popular cylinders", "among numbers"),
         ("heaviest horsepower", "heaviest"),
         ("cheapest car", "cheapest"),
         ("top 10 % of cars by horsepower", "a percentage of the rows"),
@@ -454,7 +456,6 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("mean horsepower 1976 vs 1980", '"vs"'),
         ("mean horsepower by origin, ascending", '"ascending"'),
         ("how many A cars", '"A"'),
-        ("correlation of horsepower and weight", "correlation"),
         ("missing values in cars", '"missing values"'),
         ("remove duplicates", "never deletes or changes files"),
         ("load https://example.org/cars.csv", "no web addresses"),
