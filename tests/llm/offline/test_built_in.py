@@ -456,6 +456,7 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("mean horsepower 1976 vs 1980", '"vs"'),
         ("mean horsepower by origin, ascending", '"ascending"'),
         ("how many A cars", '"A"'),
+        ("latest car", '"latest"'),
         ("missing values in cars", '"missing values"'),
         ("remove duplicates", "never deletes or changes files"),
         ("load https://example.org/cars.csv", "no web addresses"),
