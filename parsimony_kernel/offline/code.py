@@ -19,8 +19,6 @@ from parsimony_kernel.offline import words
 Arguments = dict[str, Any]
 _UNIT = re.compile(words.table()["spellings"]["unit"])
 _KIND = re.compile("(?P<date>date|timestamp)|(?P<boolean>bool)|(?P<number>u?int|float|decimal)")
-CODES = frozenset({"id", "code", "number", "zip", "index", "no", "nr"})
-_MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Column:
         """What it is, in words."""
         if self.part:
             return str(words.table()["parts"][self.part].get("label", self.part))
-        if self.made_of:
+        if self.made_of[1:]:
             return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
 
@@ -96,7 +94,7 @@ class Column:
         ends = [re.search(r"\d+$", each) for each in self.samples if is_whole]
         numbers = [int(each[0]) for each in ends if each]
         counts = len(numbers) == len(ends) > 3 and {b - a for a, b in pairwise(numbers)} == {1}
-        return counts or bool(CODES & {*words.fold(self.name)[-1:]})
+        return counts or bool(words.filler("codes") & {*words.fold(self.name)[-1:]})
 
     @property
     def is_measure(self) -> bool:
@@ -155,8 +153,8 @@ def read_table(summary: Mapping[str, Any]) -> Table | None:
 
 def _column(summary: Mapping[str, Any]) -> Column:
     name, dtype = str(summary["name"]), str(summary.get("dtype", ""))
-    samples = map(str, summary.get("samples") or ())
-    seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
+    samples, missing = map(str, summary.get("samples") or ()), {*words.filler("missing"), ""}
+    seen = tuple(each for each in samples if each.strip().casefold() not in missing)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
     is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in seen)
@@ -197,7 +195,6 @@ class Query:
     sort: Column | None = None
     ascending: bool = False
     limit: float | None = None
-    is_percent: bool = False
     chart: str = ""
     share: bool = False
     window: str = ""
@@ -253,7 +250,8 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
     made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
-    return Cell(body, title, made * (kind != "number"), drawn, text("unit", query))
+    is_table = kind not in ("number", "correlation")
+    return Cell(body, title, made * is_table, drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

@@ -26,11 +26,7 @@ from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, 
 
 MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
-# What a number or a date looks like in text: such a file may be written in another way.
-_ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
-_CHART = re.compile("(?i)chart|plot|graph")
-_ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
 
 @dataclass(eq=False)
@@ -133,6 +129,7 @@ class _Planner:
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
         tokens = tokenize(request)
+        no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         is_file = any(t.kind == "file" for t in tokens)
         no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
@@ -161,11 +158,9 @@ class _Planner:
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
-            if is_all and aside:
-                title = code.capital(query.table.replace("_", " "))
-                told = f"All rows of `{query.table}`."
-                self.made.append(code.Cell("", title, query.table, told=told))
-            elif not (is_all and part[0].low in ("use", "take", "with", "using")):
+            if is_all and (aside or part[0].low in ("use", "take", "with", "using")):
+                self.subject = query.table
+            else:
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
@@ -177,22 +172,21 @@ class _Planner:
         """Load the file that a part names; what is left of it."""
         left, path, name = _apart(part)
         while path:
-            self._load_file(self._path(path), name, {t.low for t in part})
+            self._load_file(self._path(path), name)
             left, path, name = _apart(left)
         names = {t.name.casefold() for t in self.loaded}
         said = {t.low for t in left if t.kind != "sign"} - names
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
-    def _load_file(self, path: str, name: str, said: set[str]) -> None:
+    def _load_file(self, path: str, name: str) -> None:
         suffix = path.casefold().rpartition(".")[2]
         reading: dict[str, Any] = {"options": {}}
         if suffix in ("xlsx", "xls"):
             listed = self._looked(code.text("sheets", path), f"Look which sheets {path} has")
             no_if(listed is None, "sheets", path)
             if len(listed) > 1:
-                sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
-                sheet = sheets[0] if len(sheets) == 1 else self.turn.choose(question, listed)
+                sheet = self.turn.choose(question, listed)
                 reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
         name = name or _named(path)
         table, error = self._loaded(path, name, **reading)
@@ -204,11 +198,9 @@ class _Planner:
         if table is None:
             raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])
-        no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
+        no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
-        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
-        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -299,12 +291,11 @@ class _Planner:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant; else the newest that has all that the others have.
+        # The one whose names are said is meant.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        names = {name: {c.name for c in known[name].columns} for name in fit}
-        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+        question = "Which table do you mean?"
+        return fit[self.turn.choose(question, [*fit]) if len(fit) > 1 else found[0].table]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -357,9 +348,10 @@ class _Planner:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
         # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
-        saved = self.saved if _CHART.search(said) else self.saved[-1:]
-        names = [name for names in saved for name in names if name in known][-1:]
-        names = names or [self.subject] * bool(self.subject and not is_drawn) or known * is_drawn
+        saved = self.saved if clause("chart", said) else self.saved[-1:]
+        names = [self.subject] * bool(self.subject and not is_drawn)
+        names = names or [name for names in saved for name in names if name in known][-1:]
+        names = names or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
         name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
         title = code.capital(name.replace("_", " "))
@@ -375,7 +367,7 @@ class _Planner:
             # A file that is there is overwritten only where its name is said.
             stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
-            no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
+            no_if(clause("chart", said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
             export = code.arguments(code.text("export", name, path), f"Write {name} to {path}")
             self._done("run_code", export)
             self.published.append(f"Wrote `{name}` to {path}.")
@@ -383,7 +375,7 @@ class _Planner:
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
         is_drawn = kind != "dataset" and bool(charts)
         made = self._latest(said, is_drawn=is_drawn)
-        no_if(not is_drawn and (given.get("chart") or _CHART.search(said)), "made", "chart")
+        no_if(not is_drawn and (given.get("chart") or clause("chart", said)), "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
@@ -433,8 +425,8 @@ def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
 def _is_odd(table: Table) -> bool:
     """Whether what was loaded may be written in another way than pandas expects."""
     texts = [c for c in table.columns if c.kind in ("text", "date") and c.samples]
-    is_number = any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
-    return is_number or any(_ODD_NAME.search(c.name) for c in table.columns)
+    is_number = any(all(clause("odd", each) for each in c.samples) for c in texts)
+    return is_number or any(clause("odd_name", c.name) for c in table.columns)
 
 
 def _escaped(text: str) -> str:

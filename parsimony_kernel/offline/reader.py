@@ -14,13 +14,11 @@ from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
-from parsimony_kernel.offline.code import CODES, Column, Filter, Query, Table, part_of
+from parsimony_kernel.offline.code import Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
-_DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
-_DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _SLOTS = {each.name for each in fields(Query)}
 
 
@@ -59,10 +57,18 @@ class Reader:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
         self.text = text = self.marked()
+        # A new name is no word of the request.
+        known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
+        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
+        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        goes_on = query.goes_on or self._is_short()
+        # Beside a refused request, conditions alone keep rows unless they begin as a change does.
+        is_whole = query.filters and not (query.groups or query.chart or query.share)
+        is_whole = is_whole and self.tokens[0].low not in english.filler("changes")
+        is_own = self.turn.unanswered and is_whole
+        goes_on = query.goes_on or (self._is_short() and not is_own)
         no_if(self.turn.unanswered and goes_on, "undone")
         before = self.before(self.table) if goes_on else None
         no_if(before is None and query.goes_on, "before")
@@ -117,6 +123,8 @@ class Reader:
             return "rows"
         if token.kind == "sign":
             return "" if token.text in "?.!:$€£" else token.text
+        if token.text == "A" and token is not self.tokens[0]:
+            return "A"  # it may be a value, and is no article
         self.raw.setdefault(token.low, token.text)
         return token.low
 
@@ -140,8 +148,13 @@ class Reader:
 
     def _named(self, at: int, behind: str) -> tuple[str, int]:
         """Mark the longest name that begins with the token there, with its length."""
-        for size in range(min(5, len(self.tokens) - at), 0, -1):
+        for size in range(min(8, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
+            whole = "".join(each.text for each in piece).casefold()
+            # "Heart rate (bpm)", as it is written.
+            found = [c for c in self.table.columns if "".join(c.name.split()).casefold() == whole]
+            if found and size > 1:
+                return self.mark("C", found, found[0].name), size
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
             others = {"word", "date", "number" if size > 1 else "quoted"}
@@ -164,7 +177,8 @@ class Reader:
         is_own = is_of or not is_named or "rows" in self.raw
         if text.casefold() == self.table.name.casefold() and is_own:
             # Where a column is called so too, in the singular, its values may be meant as well.
-            is_counted = behind in ("many", "of") or (after in ("per", "by") and behind[:1] != "N")
+            is_counted = behind in english.filler("counted") or after in ("per", "by")
+            is_counted = is_counted and behind[:1] != "N"
             if exact and is_counted and not (is_of or self._is_unique(exact[0])):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
@@ -208,12 +222,14 @@ class Reader:
         """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         for column in self.table.columns[:1]:
-            own = tuple(singular(w) for w in fold(column.name) if w not in CODES)
+            own = tuple(singular(w) for w in fold(column.name) if w not in english.filler("codes"))
             if column.is_code and mine == own:
                 if not (parts or self._is_unique(column)):
                     return self.mark("Ci", [column], text)
                 return self.mark("T", self.table.name, text)
         is_called = not exact and mine in (named, named[-1:])
+        is_plural = exact and fold(text) != mine and not exact[0].is_measure
+        is_called |= bool(is_plural and fold(exact[0].name) == mine and self._is_unique(exact[0]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
     def _is_unique(self, column: Column) -> bool:
@@ -222,7 +238,8 @@ class Reader:
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
-        if not words or any(w in english.keywords() - {"time"} or w.isdigit() for w in words):
+        others = english.keywords() - {"time", "rate"}
+        if not words or any(w in others or w.isdigit() for w in words):
             return [c for c in self.table.columns if _is_name(words, c)]
         mine = canonical(words)
         own = {c: canonical(fold(c.name)) for c in self.table.columns}
@@ -254,6 +271,9 @@ class Reader:
         """Return the column of dates that is meant."""
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
+        # Beside dates a year of another thing may be meant.
+        other = [c for c in self.table.columns if c.kind == "year" and len(fold(c.name)) > 1]
+        times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", named or times)
 
@@ -319,22 +339,26 @@ class Reader:
         query.groups += [self.time("over time")] if "time" in said else []
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
+            no_if(group.kind == "number" and "popular" in self.text, "counted", group.name)
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
+            if query.sort.kind == "text" and re.search(r"\d", "".join(query.sort.samples)):
+                query.notes.append(f"{query.sort.name} holds text, and is sorted as text")
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         left = [word for word in text.split() if word not in english.filler("silent")]
         unused = [word for word in left if word not in (*self.marks, "and", "or", "~")]
-        for word in unused:
-            no_if(word not in english.keywords(), "unknown", self.raw.get(word, word))
         no_if(unused, "unused", " ".join(self.raw.get(word, word) for word in unused))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
+            # Ids that repeat are no rows.
+            is_count = self.query.agg in ("", "count") or self.query.share
+            no_if(mark[:2] == "Ci" and is_count, "counted", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
         no_if(re.search(english.table()["clauses"]["listed"], text), "parts")
@@ -380,7 +404,7 @@ class Reader:
         elif marks:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
-        op = english.operators().get(word) or _DATED.get(word, word)
+        op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self._filter(Filter(column, op, values))
         return True
 
@@ -430,6 +454,8 @@ class Reader:
     def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
         query = self.query
+        if not query.goes_on:
+            query.notes.append("Went on from the request before")
         no_if(before.any_of and query.filters, "parts")
         query.any_of |= before.any_of
         if query.agg == "count":
@@ -438,6 +464,9 @@ class Reader:
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
         self.bare = []
         said = {f.column.base for f in query.filters}
+        again = said & {f.column.base for f in before.filters}
+        begin = " ".join(each.low for each in self.tokens[:2])
+        no_if(again and re.match("and (?!for|in|from|of)", begin), "parts")
         query.filters += [f for f in before.filters if f.column.base not in said]
         if query.groups and before.chart == "line":
             before = replace(before, chart="auto")
@@ -465,16 +494,12 @@ class Reader:
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
         is_open = len(bare) == 1 and numbers and (query.filters or numbers[0].made_of)
-        is_drawn = query.chart == "line" or (query.chart and others)
         if query.do not in ("", "aggregate"):
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
             query.groups = [*(c for c in compared if c not in query.groups), *query.groups]
-        elif is_group or is_drawn or (is_open and not (query.sort or query.chart)):
+        elif is_group or query.chart or (is_open and not query.sort):
             self._group(numbers, others)
-        elif query.chart:
-            no_if(query.chart != "auto", "chart")
-            query.do, query.columns, query.groups = "histogram", numbers, compared
         else:
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
@@ -494,11 +519,9 @@ class Reader:
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
             is_along = any(g.is_time for g in query.groups)
-            no_if(query.window == "growth" and query.groups and not is_along, "parts")
-            # A value that is missing in some months leaves gaps, which a growth must not bridge.
-            is_some = any(not f.column.base.is_time for f in query.filters)
-            is_year = all(g.part in ("", "year") for g in query.groups)
-            no_if(query.window == "growth" and is_some and not is_year, "parts")
+            # Filters may leave gaps, which a growth must not bridge.
+            is_other = query.filters or (query.groups and not is_along)
+            no_if(query.window == "growth" and is_other, "parts")
             query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
@@ -542,10 +565,7 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        measures = [c for c in self.table.measures if c not in query.groups]
-        if query.agg not in ("", "count") and not query.columns:
-            no_if(not measures, "nothing", self.table.name)
-            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
+        no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"

@@ -42,14 +42,24 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     groups and ``set`` are slots; a row with ``no`` says why it is none of ours. ``example`` is
     tested, and shown by docs.
     """
-    macros = dict(table()["macros"])
-    macros["agg"] = f"(?:{'|'.join(functions().values())})"
-    macros["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
-    macros |= {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
-    listed = table()["row"].values()
-    texts = [re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"]) for row in listed]
-    patterns = [re.compile(rf"(?<![^ ])(?:{text})(?![^ ])") for text in texts]
-    return list(zip(patterns, listed, strict=True))
+    return [(_whole(row["re"]), row) for row in table()["row"].values()]
+
+
+def _whole(text: str) -> re.Pattern[str]:
+    """Compile ``text`` for whole words, with the meaning of its braces filled in."""
+    filled = re.sub(r"\{(\w+)\}", lambda m: macros()[m[1]], text)
+    return re.compile(rf"(?<![^ ])(?:{filled})(?![^ ])")
+
+
+@cache
+def macros() -> Mapping[str, str]:
+    """List what the braces of a row stand for; a macro may use those above it."""
+    plain = {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
+    plain["agg"] = f"(?:{'|'.join(functions().values())})"
+    plain["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
+    for name, text in table()["macros"].items():
+        plain[name] = re.sub(r"\{(\w+)\}", lambda m: plain[m[1]], text)
+    return plain
 
 
 @cache
@@ -99,7 +109,7 @@ READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split()
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
-_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:]) + "|sept"
+_MONTH = "sept|" + "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:])
 _TOKEN = re.compile(
     "|".join(_KINDS).replace("FILES", _FILES).replace("MONTHS", _MONTH), re.IGNORECASE
 )
@@ -156,8 +166,6 @@ def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes")):
-        return word[:-2]
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     return word[:-1] if is_plural else word
 
