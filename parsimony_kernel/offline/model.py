@@ -200,7 +200,9 @@ class _Planner:
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
+        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
+        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -291,11 +293,12 @@ class _Planner:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant.
+        # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len({*query.notes}) for query in found)
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        question = "Which table do you mean?"
-        return fit[self.turn.choose(question, [*fit]) if len(fit) > 1 else found[0].table]
+        names = {name: {c.name for c in known[name].columns} for name in fit}
+        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
+        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""

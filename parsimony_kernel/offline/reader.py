@@ -565,7 +565,10 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
+        measures = [c for c in self.table.measures if c not in query.groups]
+        if query.agg not in ("", "count") and not query.columns:
+            no_if(not measures, "nothing", self.table.name)
+            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"

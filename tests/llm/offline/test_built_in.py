@@ -509,7 +509,7 @@ async def test_table_is_exported_to_file(tables: Notebook) -> None:
 
 async def test_two_requests_in_one(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json as autos and plot mean horsepower by origin")
-    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns." in turn.summary
+    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns, 8 missing in" in turn.summary
     assert len(turn.codes) == 2
 
 
@@ -582,9 +582,7 @@ async def test_settled_table_is_meant(notebook: Notebook) -> None:
         "weather = everything.assign(month=everything.date.dt.month)\n"
         "warm = weather.groupby('month')[['temp_max']].mean().add_prefix('mean_').reset_index()"
     )
-    turn = await notebook.ask("plot mean temp_max by month")
-    assert turn.choices == ["everything", "weather"]
-    turn = await notebook.reply("weather")
+    turn = await done(notebook, "plot mean temp_max by month")
     assert "weather\n" in turn.codes[-1]
     assert "Used `weather`." in turn.summary
 
