@@ -35,6 +35,8 @@ _NUMBER = re.compile(r"-?\d[\d.,]*")
 _COMMA = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+|-?\d+,(?:\d{1,2}|\d{4,})")
 _POINT = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+|-?\d+\.(?:\d{1,2}|\d{4,})")
 _GROUPS = re.compile(r"-?[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*")
+# What stands for a missing number; pandas knows others, such as "n/a", by itself.
+_ABSENT = frozenset({"-", "–", "—", "?", "k.A.", "k. A.", "n.a.", "unknown"})
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{4}( \d{1,2}:\d{2}(:\d{2})?)?")
 
 
@@ -70,6 +72,8 @@ def in_words(options: Mapping[str, Any], signed: Sequence[str] = ()) -> str:
     for name, form in options.get("date_format", {}).items():
         day = form.replace("%d", "day").replace("%m", "month").replace("%Y", "year")
         told.append(f"{name} as {day.partition(' ')[0]}")
+    for name, marks in options.get("na_values", {}).items():
+        told.append(f"{' and '.join(map(repr, marks))} in {name} as missing")
     told += [f"{name} without its sign" for name in signed]
     return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
 
@@ -102,7 +106,13 @@ def readings(head: bytes) -> list[Reading]:
     separator, titles, rows = _rows(head.decode(encoding, "replace"))
     found = {"sep": separator, "skiprows": titles, "encoding": encoding}
     options = {name: each for name, each in found.items() if each not in _DEFAULTS}
-    columns = list(_columns(rows))
+    columns, absent = list[tuple[str, list[str]]](), dict[str, list[str]]()
+    for name, values in _columns(rows):
+        given = [each for each in values if each not in _ABSENT]
+        is_amount = len(given) < len(values) and given and all(map(_is_amount, given))
+        columns.append((name, given if is_amount else values))
+        absent |= {name: sorted({*values} - {*given})} if is_amount else {}
+    options |= {"na_values": absent} if absent else {}
     dates = {name: values for name, values in columns if all(map(_DATE.fullmatch, values))}
     numbers = {
         name: values

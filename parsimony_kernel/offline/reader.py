@@ -64,10 +64,12 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        # Beside a refused request, conditions alone keep rows unless they begin as a change does.
-        is_whole = query.filters and not (query.groups or query.chart or query.share)
-        is_whole = is_whole and self.tokens[0].low not in english.filler("changes")
-        is_own = self.turn.unanswered and is_whole
+        # Several conditions, or some with groups, are whole unless they begin as a change does, and
+        # so is a single one beside a refused request.
+        is_whole = len(query.filters) > 1 or (query.filters and query.groups)
+        is_alone = query.filters and not (query.groups or query.chart or query.share)
+        is_change = {t.low for t in self.tokens[:1]} & english.filler("changes")
+        is_own = not is_change and (is_whole or (is_alone and self.turn.unanswered))
         goes_on = query.goes_on or (self._is_short() and not is_own)
         no_if(self.turn.unanswered and goes_on, "undone")
         before = self.before(self.table) if goes_on else None
@@ -376,6 +378,8 @@ class Reader:
                 found.append(self.pick(mark, "group"))
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
+                is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
+                no_if(part == "hour_name" and is_midnight, "hours", column.name)
                 is_part = column.kind != "year"
                 no_if(not is_part and part != "year", "time", self.table.name, part)
                 found.append(part_of(column, part) if is_part else column)
@@ -420,6 +424,8 @@ class Reader:
             column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
         either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
+        # "Adults and children" of two columns may be both at once, or each.
+        no_if(len(meant) > 1 and not (either or "not" in said), "parts")
         self.query.any_of |= len(meant) > 1 and either and "not" not in said
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")

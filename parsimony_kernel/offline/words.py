@@ -162,8 +162,15 @@ def is_data_file(name: str) -> bool:
 fold = lru_cache(maxsize=4096)(words_of)
 
 
+@cache
+def _plurals() -> dict[str, str]:
+    return dict(pair.split("=") for pair in table()["spellings"]["plurals"].split())
+
+
 def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
+    if irregular := _plurals().get(word):
+        return irregular
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))

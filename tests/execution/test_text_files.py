@@ -31,6 +31,9 @@ FOUND = [
     ("shop;m;n\nx, y;1,5;2,5\nz, u;2,5;3,5\n", {"sep": ";", "decimal": ","}),
     ("a,b,c\n1,2\n3,4,5\n6,7,8\n9,0,1\n2,3,4\n", {}),
     (",town\nAnn,Rome\nBo,Oslo\n", {}),
+    ("lake;temp\nTarn;12,1\nMere;-\n",
+     {"sep": ";", "decimal": ",", "na_values": {"temp": ["-"]}}),
+    ("lake,grade\nTarn,A\nMere,unknown\n", {}),
     # As R writes it: the row names have no name.
     ('"mpg","cyl"\n"Mazda RX4",21,6\n"Datsun 710",22.8,4\n', {}),
     ('"mpg"\t"cyl"\n"Mazda RX4"\t21\t6\n"Datsun 710"\t22.8\t4\n', {"sep": "\t"}),

@@ -446,6 +446,8 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("fix the error in this cell", "reads and writes Python"),
         ("most common origin by year", "within groups"),
         ("most popular cylinders", "among numbers"),
+        ("number of cars by hour of day", "no times of day"),
+        ("number of Japan and chevrolet citation", "ask in parts"),
         ("heaviest horsepower", "heaviest"),
         ("cheapest car", "cheapest"),
         ("top 10 % of cars by horsepower", "a percentage of the rows"),
