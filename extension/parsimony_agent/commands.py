@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
-from parsimony_agent.overview import first_line, own_tools, put_back_words
+from parsimony_agent.overview import NAMED, first_line, own_tools, put_back_words
 from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -43,8 +43,6 @@ _ON_DISK = (
     "Variables, files and what is published stay as they are. The text stays on this disk until "
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
-# How many new files are named.
-_NAMED = 12
 _STOPPED = "Stopped: the server was not started."
 Stop = CancellationRequest | None
 
@@ -106,7 +104,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     turn = next(each for each in turns if each.ordinal == ordinal)
     made = session.granted[turn.run_id].made if turn.run_id in session.granted else ()
     files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())
-    stays = [words_of(enumerated([(each,) for each in files], _NAMED))] if files else []
+    stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
     also = []
     if not is_redo and number is None and ordinal != max(each.ordinal for each in turns):

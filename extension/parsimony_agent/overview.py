@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 _ANY_WORDS = "(your request)"
 _SAYS = 600
 _PATH = 400
-_NAMED = 12
+# So many names or files are listed.
+NAMED = 12
 _NARROW = 72
 
 
@@ -83,8 +84,8 @@ def why(magics: AgentMagics, name: str) -> Told:
         return head
     behind = dict.fromkeys(each.name for each in found.steps if each.name != name)
     behind |= dict.fromkeys(source for each in found.steps for source in each.sources)
-    more = " …" if len(behind) > _NAMED else "."
-    via = f"\nMade from: {', '.join([*behind][:_NAMED])}{more}" if behind else ""
+    more = " …" if len(behind) > NAMED else "."
+    via = f"\nMade from: {', '.join([*behind][:NAMED])}{more}" if behind else ""
     return [words(f"{head}{via}"), words(chain, title="The steps and their code", is_code=True)]
 
 

@@ -287,6 +287,7 @@ class OriginLedger:
         self._cells.clear()
         self._began.clear()
         self._written.clear()
+        self._matched.clear()
         self._taken_back = [{}]
         self._gone_back.clear()
 
@@ -352,8 +353,10 @@ def stamp_effect(
         "source_states": effect.files,
         "at": at,
     }
+    plain, no_files = _made_of_literals(cell), {**ran, "sources": (), "source_states": ()}
     for each in derived:
-        ledger.stamp(VariableOrigin(**ran, **each._asdict(), cell_run=number))
+        its = no_files if each.name in plain else ran
+        ledger.stamp(VariableOrigin(**its, **each._asdict(), cell_run=number))
     made = tuple(InputRef(name=name, version=ledger.version(name)) for name in changed)
     for name in effect.deleted:
         ledger.drop(name)
@@ -369,6 +372,16 @@ def stamp_effect(
             stopped_at=stopped_at,
         )
     )
+
+
+def _made_of_literals(cell: Cell) -> Set[str]:
+    """Return the names made of literals and of each other alone, for which no file was read."""
+    found = set[str]()
+    for each in cell.statements:
+        is_opaque = each.calls or each.magics or each.imported or each.defines or each.strings
+        names = each.writes | each.mutated
+        found = found - names if is_opaque or each.reads - found else found | names
+    return found
 
 
 class _Derived(NamedTuple):

@@ -118,6 +118,8 @@ SINCE = (
     (["df = [Path(each).read_text() for each in ['data/a.csv']]", MADE], False, False),
     (["df = pd.DataFrame({'x': [1]})", "df.to_parquet('d.parquet')"], False, False),
     ([PARQUET, "(df * 2).to_parquet('d.parquet')"], True, True),
+    ([f"two = 2\n{READ.replace('df', 'read')}\ndf = two + 1", NEW, MADE], False, False),
+    ([f"two = 2\n{READ}\ndf = df + two", "Path('made.csv').write_text('x')"], True, True),
 )
 
 
