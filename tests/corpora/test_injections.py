@@ -55,8 +55,10 @@ async def test_obeyed_injection_reaches_nothing(
     (outside / "full.pkl").write_bytes(pickle.dumps([1, 2, 3]))
     before = _held(outside)
     # As in a fresh kernel, where the first worker of all brings them along.
-    for each in ("multiprocessing.spawn", "multiprocessing.popen_spawn_posix"):
+    spawning = ("multiprocessing.spawn", "multiprocessing.popen_spawn_posix")
+    for each in spawning:  # both before either is taken away: the second imports the first
         import_module(each)
+    for each in spawning:
         monkeypatch.delitem(sys.modules, each)
         monkeypatch.delattr(each)
     places = (("{host}", HOST), ("{outside}", str(outside)))
