@@ -31,7 +31,9 @@ _WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
-_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+_ADDRESS = re.compile(
+    r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2|tcp|grpc(?:\+\w+)?)://[^\s'\"),]+"
+)
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
 # The modules that are done, by name: one that is imported anew is another one.
@@ -64,8 +66,8 @@ _finder = _Finder()
 def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     """Wrap the functions of the modules that are imported, and of others once they are.
 
-    Those that ``namespace``, or a module that is not installed, has imported by name before are
-    replaced there.
+    Those that ``namespace``, a module that is not installed, or another module of their library has
+    imported by name before are replaced there.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -73,17 +75,21 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     names = [name for name in there if _done.get(name) is not sys.modules[name]]
     for name in names:
         _wrap(name, sys.modules[name])
-    own = [each for each in [*sys.modules.values()] if names and _is_own(each)]
+    libraries = {name.partition(".")[0] for name in names}
+    own = [each for each in [*sys.modules.values()] if names and _is_own(each, libraries)]
     for bound in (namespace or {}, *map(vars, own)):
         for name, value in [*bound.items()]:
             if id(value) in _replaced:
                 bound[name] = _replaced[id(value)][1]
 
 
-def _is_own(module: ModuleType) -> bool:
+def _is_own(module: ModuleType, libraries: set[str]) -> bool:
     # Not by its attribute, which may import what a module puts off.
     file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-    return isinstance(file, str) and not is_installed(file)
+    if not isinstance(file, str):
+        return False
+    is_theirs = file.endswith(".py") and module.__name__.partition(".")[0] in libraries
+    return is_theirs or not is_installed(file)
 
 
 def written_by(query: str) -> list[str]:
@@ -178,6 +184,8 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
                 paths = [*texts_in((to,))]
         case "changes":
             paths = [args[0].table_uri]
+        case "below" if texts:
+            paths = [f"{args[0].base_path}/{texts[0]}"]
         case "clouds":
             addresses = [args[0].__name__]
         case "settings":

@@ -1,15 +1,13 @@
 """Readers in the private namespace: Excel, PDF and PowerPoint files, and published datasets.
 
-A file that is too large, or would unpack to too much, is refused before it is unpacked. Any parser
-error, e.g. for a mislabelled, truncated or encrypted file, becomes a ``DocumentError`` that says
-what to do. Files are opened with ``open``, so that lineage records them as sources. The
+Any parser error, e.g. for a mislabelled, truncated or encrypted file, becomes a ``DocumentError``
+that says what to do. Files are opened with ``open``, so that lineage records them as sources. The
 bytes of a dataset are read through ``artifacts.store``, which verifies their digest; the snapshot
 is recorded as a source of the results.
 """
 
 import io
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -22,17 +20,11 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage.workspace import find_workspace
 
-FILE_BYTES = 200_000_000
-UNPACKED_BYTES = 500_000_000
-RATIO = 200
-# Below this, a file may be compressed by any ratio.
-RATIO_FREE_BYTES = 20_000_000
-
 _Path = str | PathLike[str]
 
 
 class DocumentError(ValueError):
-    """A document can't be read, or exceeds a size limit. ``str()`` says what to do."""
+    """A document can't be read. ``str()`` says what to do."""
 
 
 def _refuse(path: _Path, why: str) -> NoReturn:
@@ -133,11 +125,8 @@ def _opened(path: _Path, kind: str) -> Iterator[io.BytesIO]:
         kind: the expected kind of file, for the message.
     """
     with open(path, "rb") as file:
-        data = file.read(FILE_BYTES + 1)
-    if len(data) > FILE_BYTES:
-        _refuse(path, "is larger than 200 MB: save the part you need as CSV or Parquet.")
+        data = file.read()
     try:
-        _refuse_bomb(path, data)
         yield io.BytesIO(data)
     except (DocumentError, ImportError):
         raise
@@ -147,21 +136,6 @@ def _opened(path: _Path, kind: str) -> Iterator[io.BytesIO]:
             f"{fspath(path)!r} cannot be read as {kind} ({reason}). It may be of another kind, cut "
             "short or encrypted: check the options, or save it again as that, without a password."
         ) from exc
-
-
-def _refuse_bomb(path: _Path, data: bytes) -> None:
-    """Refuse a zip file that would unpack to too much, by its directory: nothing is unpacked.
-
-    A parser reads no more of a member than the directory declares.
-    """
-    try:
-        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    except zipfile.BadZipFile:
-        return
-    unpacked = sum(each.file_size for each in members)
-    if unpacked > UNPACKED_BYTES or unpacked > max(RATIO_FREE_BYTES, RATIO * len(data)):
-        size = f"unpacks to {unpacked // 1_000_000:,} MB, {unpacked // len(data):,} times its size"
-        _refuse(path, f"{size}, which is over the limit: save the part you need as a smaller file.")
 
 
 def _lines(slide: Any) -> Iterator[str]:
