@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from parsimony_kernel.artifacts.codecs import decode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
@@ -25,10 +25,6 @@ _Path = str | PathLike[str]
 
 class DocumentError(ValueError):
     """A document can't be read. ``str()`` says what to do."""
-
-
-def _refuse(path: _Path, why: str) -> NoReturn:
-    raise DocumentError(f"{fspath(path)!r} {why}")
 
 
 def read_excel(
@@ -55,10 +51,6 @@ def read_excel(
         _opened(path, "an .xlsx workbook") as content,
         pandas.ExcelFile(content, engine="openpyxl") as book,
     ):
-        names = book.sheet_names
-        for each in chosen if isinstance(chosen, list | tuple) else [chosen]:
-            if each is not None and each not in (*names, *range(-len(names), len(names))):
-                _refuse(path, f"has no sheet {each!r}: it has {', '.join(map(repr, names[:20]))}.")
         return pandas.read_excel(book, sheet_name=chosen, **options)
 
 
@@ -78,9 +70,7 @@ def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:
     """
     pypdf = _library("pypdf", "pypdf")
     with _opened(path, "a PDF file") as content:
-        reader = pypdf.PdfReader(content)
-        if reader.is_encrypted and not reader.decrypt(password):
-            _refuse(path, "is encrypted: hand in the password, read_pdf_text(path, password=...).")
+        reader = pypdf.PdfReader(content, password=password or None)
         return [page.extract_text() or "" for page in reader.pages]
 
 
@@ -128,13 +118,13 @@ def _opened(path: _Path, kind: str) -> Iterator[io.BytesIO]:
         data = file.read()
     try:
         yield io.BytesIO(data)
-    except (DocumentError, ImportError):
+    except ImportError:
         raise
     except Exception as exc:
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
         raise DocumentError(
             f"{fspath(path)!r} cannot be read as {kind} ({reason}). It may be of another kind, cut "
-            "short or encrypted: check the options, or save it again as that, without a password."
+            "short or encrypted: check the sheet, the password and the options, or save it again."
         ) from exc
 
 

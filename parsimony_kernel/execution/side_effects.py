@@ -213,7 +213,8 @@ class Judge:
                     found = self._writing(str(Path(folder, os.fsdecode(place))), by)
                     if found:
                         return found
-            return self._writing(_real_path(path), by)
+            is_link = os.path.islink(path)  # noqa: PTH114  (quick)
+            return self._writing(os.path.realpath(path) if is_link else path, by)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -483,11 +484,6 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
             return None  # it is no descriptor
     folder, last = os.path.split(os.path.abspath(name))  # noqa: PTH100  (don't follow a link)
     return os.path.join(os.path.realpath(folder), last)  # noqa: PTH118  (quick)
-
-
-def _real_path(path: str) -> str:
-    """Follow a path whose folder has no links."""
-    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114  (quick)
 
 
 def _folder_of(descriptor: int) -> str:

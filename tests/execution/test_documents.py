@@ -112,10 +112,10 @@ def test_one_sheet_is_a_frame_and_several_a_dict(workbook: Path) -> None:
     assert list(read_excel(str(workbook), sheet=["Costs"])) == ["Costs"]
 
 
-def test_missing_sheet_lists_existing_ones(workbook: Path) -> None:
-    for chosen in ("Sale", 2):
-        with pytest.raises(DocumentError, match=r"no sheet .*'Sales', 'Costs'"):
-            read_excel(workbook, chosen)
+@pytest.mark.parametrize("chosen", ["Sale", 2])
+def test_missing_sheet_is_named(workbook: Path, chosen: str | int) -> None:
+    with pytest.raises(DocumentError, match=f"Worksheet .*{chosen}.* check the sheet"):
+        read_excel(workbook, chosen)
 
 
 def test_pdf_gives_one_text_per_page(paper: Path) -> None:
@@ -192,7 +192,7 @@ def test_entities_are_never_expanded(suffix: str, files: dict[str, Path]) -> Non
 def test_encrypted_pdf_asks_for_password(tmp_path: Path) -> None:
     path = pdf(tmp_path / "secret.pdf", says("hidden"), password="open sesame")
     for password in ("", "wrong"):
-        with pytest.raises(DocumentError, match=r"is encrypted: hand in the password"):
+        with pytest.raises(DocumentError, match="check the sheet, the password"):
             read_pdf_text(path, password=password)
     assert read_pdf_text(path, password="open sesame") == ["hidden"]
 
