@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from fnmatch import filter as matching
-from functools import wraps
+from functools import partial, wraps
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +36,8 @@ _ADDRESS = re.compile(
 )
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
+# The longest list or dict of the notebook in which functions are replaced.
+_MOST_HELD = 200
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
 # What was replaced, and by what, by the former's id.
@@ -67,7 +69,7 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     """Wrap the functions of the modules that are imported, and of others once they are.
 
     Those that ``namespace``, a module that is not installed, or another module of their library has
-    imported by name before are replaced there.
+    imported by name before are replaced there, and in lists, dicts and partials of ``namespace``.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -77,10 +79,16 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
         _wrap(name, sys.modules[name])
     libraries = {name.partition(".")[0] for name in names}
     own = [each for each in [*sys.modules.values()] if names and _is_own(each, libraries)]
-    for bound in (namespace or {}, *map(vars, own)):
-        for name, value in [*bound.items()]:
+    places: list[Any] = [namespace or {}, *map(vars, own)]
+    for place in places:
+        for at, value in [*(enumerate(place) if type(place) is list else place.items())]:
             if id(value) in _replaced:
-                bound[name] = _replaced[id(value)][1]
+                place[at] = _replaced[id(value)][1]
+            elif names and place is namespace and type(value) in (list, dict):
+                places += [value] if len(value) <= _MOST_HELD else []
+            elif names and type(value) in (partial,) and id(value.func) in _replaced:
+                function = _replaced[id(value.func)][1]
+                value.__setstate__((function, value.args, value.keywords, vars(value)))
 
 
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:

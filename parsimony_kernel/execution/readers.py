@@ -47,11 +47,8 @@ def read_excel(
     import pandas
 
     chosen = options.pop("sheet_name", sheet)
-    with (
-        _opened(path, "an .xlsx workbook") as content,
-        pandas.ExcelFile(content, engine="openpyxl") as book,
-    ):
-        return pandas.read_excel(book, sheet_name=chosen, **options)
+    with _opened(path, "an .xlsx workbook") as content:
+        return pandas.read_excel(content, sheet_name=chosen, engine="openpyxl", **options)
 
 
 def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:

@@ -109,14 +109,13 @@ def _data_path(place: Any) -> str | None:
     path = "" if isinstance(place, int) else os.fsdecode(place)
     if not path or path.startswith(("<", ":memory:")) or path.endswith(_SUFFIXES):
         return None
-    absolute = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118  (quick)
-    parts = absolute.split(os.sep)  # noqa: PTH206  (quick)
+    parts = os.path.join(os.getcwd(), path).split(os.sep)  # noqa: PTH109, PTH118, PTH206
     if not {*_FOLDERS}.isdisjoint(parts):
         return None
     # In the artifact folder, only published tables are data.
-    if ARTIFACT_FOLDER in parts and not absolute.endswith(".parquet"):
+    if ARTIFACT_FOLDER in parts and not path.endswith(".parquet"):
         return None
-    real = os.path.realpath(absolute)
+    real = os.path.realpath(path)
     return None if real.startswith(_ELSEWHERE) else real
 
 

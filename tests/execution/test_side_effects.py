@@ -136,10 +136,15 @@ async def test_folder_that_an_earlier_cell_opened_is_outside(desk: Desk) -> None
     await desk.run("os.close(at)")
 
 
-def test_name_under_which_a_library_exports_a_function_again_is_wrapped_too() -> None:
+def test_function_is_wrapped_wherever_it_was_held_before() -> None:
     code = (
-        "import pyarrow.parquet as pq\nfrom parsimony_kernel.execution.native import *\n"
-        "watch_native_code()\npq.read_table.__wrapped__"
+        "import functools, pyarrow.feather as f, pyarrow.parquet as pq\n"
+        "writers, savers = {'f': f.write_feather}, [f.write_feather]\n"
+        "save = functools.partial(f.write_feather, compression=None)\n"
+        "from parsimony_kernel.execution.native import watch_native_code\n"
+        "watch_native_code(globals())\n"
+        "for each in (pq.read_table, writers['f'], savers[0], save.func): each.__wrapped__\n"
+        "assert save.keywords == {'compression': None}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
