@@ -346,8 +346,8 @@ class StatementGuard:
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
-                paths = changed_databases(call, namespace)
-                found = [self._judge.target("parsimony.write", (path,), by) for path in paths]
+                changes = changed_databases(call, namespace)
+                found = [self._judge.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
                 self._check("", each, by)
 
@@ -431,24 +431,26 @@ def _watch_environment(by: int) -> None:
 _judging = 0
 
 
-def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
-    """Return the files that a call changes through an open connection of SQLite or DuckDB."""
+def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the files that a call changes through an open connection, each with its event."""
     texts = (*call.texts, *short_texts(map(namespace.get, call.names)))
-    paths = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
+    written = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
+    changes = [("parsimony.write", path) for path in written]
     if call.last in ("append", "to_sql") or any(map(_CHANGING.search, texts)):
-        paths += (path for name in call.handed for path in _databases(namespace.get(name)))
-    return paths
+        changes += (each for name in call.handed for each in _databases(namespace.get(name)))
+    return changes
 
 
-def _databases(value: Any) -> Iterator[str]:
-    """Yield the database files of a connection or cursor."""
+def _databases(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the database files of a connection or cursor: of DuckDB's open ones no copy is kept."""
     if type(value) is sqlite3.Cursor:
         value = value.connection
     is_duck = comes_from(value, "duckdb", "DuckDBPyConnection")
     if is_duck or type(value) is sqlite3.Connection:
         with suppress(Exception):  # boundary: user object - it is closed
             told = value.cursor().execute("PRAGMA database_list").fetchall()
-            yield from (path for _, _, path in told if path)
+            event = "parsimony.touch" if is_duck else "parsimony.write"
+            yield from ((event, path) for _, _, path in told if path)
 
 
 def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:

@@ -94,10 +94,8 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:
     # Not by its attribute, which may import what a module puts off.
     file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-    if not isinstance(file, str):
-        return False
-    is_theirs = file.endswith(".py") and module.__name__.partition(".")[0] in libraries
-    return is_theirs or not is_installed(file)
+    is_theirs = str(file).endswith(".py") and module.__name__.partition(".")[0] in libraries
+    return isinstance(file, str) and (is_theirs or not is_installed(file))
 
 
 def written_by(query: str) -> list[str]:

@@ -165,10 +165,8 @@ class Judge:
             case "write" | "touch":
                 path = _path_at(arguments, *at)
                 # The time of a file of the workspace needs no copy of the file.
-                is_asked = (
-                    does == "write" or self.is_dry or not _is_within(path or "", self._workspace)
-                )
-                return self._writing(path, by) if is_asked else None
+                is_free = does == "touch" and _is_within(path or "", self._workspace)
+                return None if is_free and not self.is_dry else self._writing(path, by)
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
             case "start":
