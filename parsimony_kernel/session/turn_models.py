@@ -232,11 +232,10 @@ def first_notice(
     runs = {row.run_id for row in journal.turns(history)}
     if record.models_asked(journal.database, runs) - {OFFLINE}:
         return ""
+    less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (
         f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
-        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would be sent and "
-        "`%agent sent` what was; `--share schema` or `--share none` sends less, and "
-        "`%config ParsimonyAgent.share = 'schema'` does so always."
+        f"{WORDS[share]}. `%agent context` shows what would be sent{less}."
     )
 
 

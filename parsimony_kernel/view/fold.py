@@ -27,7 +27,7 @@ from parsimony_kernel.view import escape as esc
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
-from parsimony_kernel.view.outline import published, recovery_state
+from parsimony_kernel.view.outline import alternative, published, recovery_state
 
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -184,8 +184,8 @@ def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Seq
     """End a run that needs no answer, with labelled ``lists`` below its words."""
     cut_lists = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
-    words = cut(text, PROSE_CHARS)
-    made = tuple(each for each in view.published.values() if not _is_told(each, words))
+    made = tuple(view.published.values())
+    words = _without_publications(made, cut(text, PROSE_CHARS))
     _end(view, status, bl.EndBlock(kind, words, cut_lists, not_found, made, view.variables))
 
 
@@ -203,12 +203,13 @@ def _without_choices(view: RunView, text: str) -> str:
     return _NOTE.sub(kept, text).strip() or text
 
 
-def _is_told(publication: pt.Sentence, words: str) -> bool:
-    """Return whether ``words`` name the publication: its kind, its title and its page."""
-    title, *page = [span.text for span in publication if not isinstance(span, str)]
-    again = pt.UNCHANGED if pt.UNCHANGED in publication else ""
-    sentence = f"Published the {publication[0]}{title!r}{again}"
-    return sentence in words and all(each in words for each in page)
+def _without_publications(published: Sequence[pt.Sentence], text: str) -> str:
+    """Return ``text`` without the sentences that name a publication, which has a line below."""
+    for publication in published:
+        title = next(span.text for span in publication if isinstance(span, pt.Strong))
+        named = re.escape(f"Published the {publication[0]}{title!r}")
+        text = re.sub(rf" ?{named}(?:: \S+\.html)?(?: \(unchanged\))?\.", "", text)
+    return text.strip()
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
@@ -424,8 +425,7 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
 
 def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
     """Refer to a figure in words, since an exporter may show its picture alone."""
-    words = ", ".join(dict.fromkeys(filter(None, (figure.title, figure.description))))
-    return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
+    return pt.note(f"Shown as figure {figure.number}: {alternative(figure)}")
 
 
 def _fitting(picture: str | None) -> str | None:

@@ -142,7 +142,7 @@ def test_export_says_how_to_answer(place: Path) -> None:
     instead = "Yes, publish it No, leave it If the kernel was restarted, run the cells above and"
     instead += " this one again; if you have answered, %agent show draws the answer. Otherwise run"
     instead += " %agent answer NUMBER in a cell."
-    how = "%agent show draws this again."
+    how = "%agent show in a cell draws this again, and keeps it."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

@@ -105,7 +105,7 @@ def test_recorded_model_shows_real_faults() -> None:
     said = str([cell.outputs for cell in code_cells(notebook)])
     for words in (
         "provider failed · trying again after",
-        "The provider limits the rate of requests (status 429).",
+        "The provider asks to wait (HTTP 429).",
         "A step failed · trying again",
         "Retried once",
         "pk-question-pending",
