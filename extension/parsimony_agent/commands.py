@@ -334,7 +334,7 @@ def described(error: BaseException, words: str = "", *, tells_values: bool = Tru
     An error's text can quote data: without ``tells_values`` only its type is given.
     """
     parts = [
-        f"{MENDING} Mend it, so that it does what it was meant to do, run the mended code, and say "
+        f"{MENDING} Fix it, so that it does what it was meant to do, run the fixed code, and say "
         "in a sentence what was wrong.",
         words.strip(),
         f"The error: {shortened(plain(_said(error, tells_values=tells_values)), _MOST_WORDS)}",

@@ -109,7 +109,7 @@ def put_back_words(
         ("Set again as the turn left them" if is_redo else "Restored", back.restored),
         ("Deleted again" if is_redo else "Removed", back.removed),
         ("Kept, as changed or used since", back.kept),
-        ("Perhaps changed, for there was no copy", back.lost),
+        ("Perhaps changed (there was no copy)", back.lost),
     ]
     lines = [f"{what}: {', '.join(names)}" for what, names in groups if names]
     if back:
@@ -281,7 +281,7 @@ def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = 
     parts = request_parts(requests[number - 1].request)
     if request is None:
         parts = fit(parts, lambda said: f"({said}; --request {number} shows it whole.)")
-    title = f"Request {number} to the letter; {magics.name} sent --request N shows another."
+    title = f"Request {number} exactly as sent; {magics.name} sent --request N shows another."
     return [words("\n".join([head, *lines])), words("\n\n".join(parts), title=title)]
 
 

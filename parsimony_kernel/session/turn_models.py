@@ -203,7 +203,7 @@ def noting(
         try:
             log.put_down(journal.clock.now().isoformat(), name, request)
         except JournalError as exc:
-            sentence = f"Nothing was sent, for it could not be put on record. {exc}"
+            sentence = f"Nothing was sent, because it could not be put on record. {exc}"
             raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
 
     return tuple(

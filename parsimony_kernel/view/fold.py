@@ -27,7 +27,7 @@ from parsimony_kernel.view import escape as esc
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
-from parsimony_kernel.view.outline import alternative, published, recovery_state
+from parsimony_kernel.view.outline import published, recovery_state
 
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -425,7 +425,8 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
 
 def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
     """Refer to a figure in words, since an exporter may show its picture alone."""
-    return pt.note(f"Shown as figure {figure.number}: {alternative(figure)}")
+    words = figure.description or figure.title
+    return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
 
 
 def _fitting(picture: str | None) -> str | None:

@@ -322,8 +322,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    if work:
-        work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
+    work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     is_over = isinstance(outcome, bl.EndBlock)

@@ -41,7 +41,6 @@ TOLD = {
     "a publication": "Published: dataset",
     "the question": "Shall the chart be published?",
     "its context": "It has three bars.",
-    "a choice": "2. No, leave it",
     "the answer": "Yes, publish it",
     "the result": "The most rain was 6.25, in month 2.",
     "its artifacts": "chart Rain by month",

@@ -250,7 +250,7 @@ def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[st
         "Restored: prices",
         "Removed: total",
         "Kept, as changed or used since: rate",
-        "Perhaps changed, for there was no copy: model",
+        "Perhaps changed (there was no copy): model",
         "Turn 1 (plot it) is undone in part, except new files and effects outside. %agent redo "
         "re-applies it.",
         "",

@@ -162,7 +162,7 @@ def test_history_shows_undo(notebook: Callable[..., Said]) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("redo", "No turn was taken back"),
+        ("redo", "No turn was undone"),
         ("diff", "No turn of this kernel's life"),
         ("refresh nothing like it", "nothing like it"),
     ],
@@ -221,7 +221,7 @@ def test_published_work_is_verified(notebook: Callable[..., Said], tmp_path: Pat
     said = notebook(*steps)
     said(LOAD)
     said("%%agent\nsum by town and publish it")
-    assert "Everything published is as it was written: snapshots 2" in said("%agent verify")
+    assert "Published files intact: snapshots 2" in said("%agent verify")
     (snapshot,) = tmp_path.glob(".ockham/datasets/*/*.parquet")
     snapshot.write_bytes(b"")
     assert "is damaged" in said("%agent verify")
