@@ -30,7 +30,6 @@ from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cu
 from parsimony_kernel.view.outline import published, recovery_state
 
 PROSE_CHARS = 20_000
-_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 STREAM_CHARS = 4_000
 
 Value = TypeVar("Value", bound=BaseModel)
@@ -135,8 +134,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         view.add(bl.ReplyBlock(reply, cut_each(event.gone), view.variables))
         view.activity = "Going on with your answer"
     view.status = "running"
-    limits = {name: limit for name in _LIMITS if (limit := getattr(event, name))}
-    view.use(model=cut(event.model, ARGUMENT_CHARS), **limits)
+    view.use(model=cut(event.model, ARGUMENT_CHARS))
     return view
 
 

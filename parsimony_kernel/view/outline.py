@@ -224,19 +224,13 @@ def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part
 
 
 def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
-    """Return model, steps, calls, tokens, cost and time, each with its limit if it has one."""
+    """Return model, steps, calls, tokens, cost and time."""
     facts = [block.model] if block.model else []
-    facts.append(counted(block.steps, "step"))
-    calls = counted(block.calls, "model call")
-    facts.append(f"{calls} of {block.max_iterations:,}" if block.max_iterations else calls)
-    tokens = block.prompt_tokens + block.completion_tokens
-    if tokens:
-        used = counted(tokens, "token")
-        facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
-    cost = cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls)
-    facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
-    limit = f" of {block.max_execution_time_s:,.0f} s" if block.max_execution_time_s else ""
-    return (*facts, f"{block.elapsed_s:.1f} s{limit}")
+    facts += [counted(block.steps, "step"), counted(block.calls, "model call")]
+    if tokens := block.prompt_tokens + block.completion_tokens:
+        facts.append(counted(tokens, "token"))
+    facts.append(cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls))
+    return (*facts, f"{block.elapsed_s:.1f} s")
 
 
 def progress_words(block: bl.ProgressBlock) -> str:
@@ -294,6 +288,9 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
+    if figure is not None and _is_said(figure, getattr(outcome, "words", "")):
+        spec = {name: each for name, each in (figure.spec or {}).items() if name != "title"}
+        figure = replace(figure, title="", spec=spec or None)
     questions = _of(bl.QuestionBlock, blocks)
     is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
     answered = [each for each in questions if each is not outcome or is_answered]
@@ -336,6 +333,12 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
 
 def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
     return [each for each in blocks if isinstance(each, kind)]
+
+
+def _is_said(figure: bl.FigureBlock, words: str) -> bool:
+    """Return whether ``words`` contain the title of a described chart, which needs none then."""
+    is_phrase = " " in figure.title and figure.description != ""
+    return is_phrase and figure.title.casefold() in words.casefold()
 
 
 def progress_of(blocks: Sequence[bl.Block]) -> str:

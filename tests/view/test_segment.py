@@ -23,7 +23,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import EndBlock, FigureBlock, QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -308,6 +308,25 @@ def test_published_report_names_its_page() -> None:
     found = segment(report, DONE)
     links = Parsed(str(segment_bundles(found)[0][0]["text/html"])).all("a")
     assert links == [{"href": "reports/rain.html"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "title", "is_drawn"),
+    [
+        ("Distribution of wind. Saved as `wind`.", "distribution of wind", False),
+        ("Most of the wind is weak.", "Distribution of wind", True),
+        ("Sales rose.", "Sales", True),
+    ],
+)
+def test_chart_title_in_the_answer_is_not_drawn_again(
+    words: str, title: str, is_drawn: bool
+) -> None:
+    chart = FigureBlock(1, title, "a bar chart", {"mark": "bar", "title": title})
+    end = EndBlock("result", words)
+    figure = segment_of([chart, end]).figure
+    assert figure is not None
+    assert figure.spec == {"mark": "bar", **({"title": title} if is_drawn else {})}
+    assert (title in record_of([chart, end]).removeprefix(words)) is is_drawn
 
 
 def test_follow_up_commands_are_in_fold() -> None:
