@@ -19,7 +19,6 @@ from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import NAMED, first_line, own_tools, put_back_words
 from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
-from parsimony_agent.tables import note
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
@@ -109,7 +108,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
     request = shortened(inline(turn.request), 60)
-    return note(put_back_words(ordinal, back, request, stays, is_redo=is_redo))
+    return put_back_words(ordinal, back, request, stays, is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:

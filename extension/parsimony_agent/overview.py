@@ -98,7 +98,7 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 def put_back_words(
     ordinal: int, back: PutBack, request: str, stays: Sequence[str] = (), *, is_redo: bool
-) -> str:
+) -> dict[str, Any]:
     """Describe the result of an undo or redo of turn ``ordinal``, whose ``request`` is named.
 
     Lists the names by outcome first, then says how complete it was and what ``stays``, such as
@@ -121,7 +121,7 @@ def put_back_words(
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         again = f" It stays on record: try again once you have {first}." if back.kept else ""
         lines.append(f"Nothing of turn {ordinal} is {done}.{again}")
-    return "\n".join(lines)
+    return note("\n".join(lines))
 
 
 def verify(magics: AgentMagics) -> Told:

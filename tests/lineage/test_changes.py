@@ -135,7 +135,8 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        return put_back_words(*done, "add it", is_redo=is_redo).splitlines()
+        told: str = put_back_words(*done, "add it", is_redo=is_redo)["text/plain"]
+        return told.splitlines()
 
 
 async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
