@@ -186,11 +186,6 @@ def test_missing_package_is_named(start: Start, monkeypatch: pytest.MonkeyPatch)
         start(add=["raw"])
 
 
-def test_notebook_without_servers_imports_no_mcp() -> None:
-    code = "import parsimony_kernel.session.session, sys; assert 'mcp' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.kernel
 def test_command_asks_consent_and_lists_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
