@@ -68,16 +68,6 @@ def test_failure_is_one_sentence_and_exit_code_1(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_corrupt_file_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Keyring(folder).current()
-    (folder / "keys.json").write_bytes(b"")
-    assert cli.main(["keys", "list"]) == 1
-    said = capsys.readouterr()
-    assert "no key yet" not in said.out
-    assert said.err.count("\n") == 1
-    assert "remove it to go on" in said.err
-
-
 @pytest.mark.parametrize(("command", "is_pipe"), [("list", False), ("rotate", True)])
 def test_unwritable_output_is_exit_code_1(folder: Path, command: str, is_pipe: bool) -> None:
     """On a device that is full, and on a pipe without a reader."""
