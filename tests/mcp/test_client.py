@@ -284,6 +284,7 @@ async def test_resources_are_read_after_failing_call(start: Start) -> None:
         DONE,
     ]
     failed, listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+    assert json.loads(failed)["error"] == "action_error"
     assert "Error executing tool fails" in failed
     assert "note://today" in listed
     assert "remember the milk" in read

@@ -143,7 +143,7 @@ async def test_failing_tool_ends_run_and_says_so(notebook: Notebook, how: str) -
 MEGABYTES = 5_000_000
 LOUD_CODE = {
     "one line": f"print('x' * {MEGABYTES})",
-    "many lines": "for n in range(100_000):\n    print('x' * 49)",
+    "many lines": "for n in range(10_000):\n    print('x' * 499)",
     "standard error": f"import sys\nsys.stderr.write('x' * {MEGABYTES})",
     "value": f"'x' * {MEGABYTES}",
     "repr": f"class Loud:\n    def __repr__(self): return 'x' * {MEGABYTES}\nLoud()",
