@@ -72,7 +72,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Which test runs where. A test without a mark of these runs in `make test`; none runs in both.
 SLOW   := slow or kernel or browser
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --durations=10 -rs
+PYTEST := $(BIN)/python -m pytest -p no:nbval -n 2 --dist loadfile --no-loadscope-reorder \
+  --durations=10 -rs
 FULL    = PARSIMONY_CHROMIUM="$$(sh tests/browser/find-chromium || true)" $(PYTEST)
 
 test: $(VENV)/.test-installed ## the fast tests, in five minutes

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,11 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.llm import chokepoint
+
+# Compiling it takes each worker two seconds, and no test needs it.
+defer_grammar_of_addresses()
 
 _OURS = ("PARSIMONY_", "JUPYTER_", "IPYTHON", "JPY_")
 _KEEP = {"PARSIMONY_CHROMIUM"}
@@ -42,6 +46,12 @@ _CONTRACT = (
     "agent/failure/test_suspension.py",
     "docs/test_pages_run.py",
     "gate/test_screening.py",
+)
+# These take longest and begin first: a file runs in one worker, which would be left alone with it.
+_LONGEST = (
+    "durability/test_crash_states.py",
+    "lineage/test_recording_truth.py",
+    "view/test_hostile_words.py",
 )
 # Fixtures that start a server which not every machine has, or build all pages.
 _SLOW_FIXTURES = {"_redis_socket", "own_redis", "site"}
@@ -63,9 +73,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("sampled")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow by its fixtures, mark the contract and count it; a tier chooses then."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Mark what is slow by its fixtures, mark the contract and count it; a tier chooses then.
+
+    Of what is chosen, files that take long begin first, and those of few tests come last.
+    """
     here = Path(__file__).parent
     cases: Counter[str] = Counter()
     for item in items:
@@ -77,6 +92,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("contract")
             cases[item.nodeid.partition("[")[0]] += 1
     config.stash[CONTRACT_CASES] = cases
+    yield
+    if hasattr(config, "workerinput"):
+        longest = {here / name for name in _LONGEST}
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: (item.path not in longest, -tests[item.path]))
 
 
 def _fixed_work() -> float:
@@ -84,6 +104,17 @@ def _fixed_work() -> float:
     began = time.perf_counter()
     sum(range(10_000_000))
     return time.perf_counter() - began
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage only behind the collection: a million objects, and all of them stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

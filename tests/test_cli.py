@@ -1,10 +1,9 @@
 """``jupyter parsimony`` as it is typed: every command's help, exit codes, and JSON."""
 
+import io
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -324,15 +323,13 @@ class TestRuns:
         assert "red" in out
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
 
-    def test_unencodable_output_is_escaped(self, folder: Path) -> None:
-        ended = subprocess.run(
-            [sys.executable, "-m", "parsimony_kernel.cli.main", "runs", "--folder", str(folder)],
-            env={**os.environ, "PYTHONIOENCODING": "ascii"},
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        assert rb"na\xefve \U0001f327" in ended.stdout
+    def test_unencodable_output_is_escaped(
+        self, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+        assert typed("runs")[0] == 0
+        assert rb"na\xefve \U0001f327" in written.getvalue()
 
 
 class TestResume:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,50 +68,27 @@ def test_failure_is_one_sentence_and_exit_code_1(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_corrupt_file_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Keyring(folder).current()
-    (folder / "keys.json").write_bytes(b"")
-    assert cli.main(["keys", "list"]) == 1
-    said = capsys.readouterr()
-    assert "no key yet" not in said.out
-    assert said.err.count("\n") == 1
-    assert "remove it to go on" in said.err
-
-
-def into(target: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command whose standard output is the descriptor ``target``."""
-    return subprocess.run(
-        [sys.executable, "-m", "parsimony_kernel.cli.main", "keys", *words],
-        stdout=target,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-@pytest.fixture(params=["a full device", "a pipe without a reader"])
-def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
-    if request.param == "a full device":
-        if not Path("/dev/full").exists():
-            pytest.skip("this system has no full device")
-        descriptor = os.open("/dev/full", os.O_WRONLY)
-    else:
-        reader, descriptor = os.pipe()
-        os.close(reader)
-    yield descriptor
-    os.close(descriptor)
-
-
-@pytest.mark.parametrize("words", [["list"], ["rotate"]])
-def test_unwritable_output_is_exit_code_1(folder: Path, unwritable: int, words: list[str]) -> None:
+@pytest.mark.parametrize(("command", "is_pipe"), [("list", False), ("rotate", True)])
+def test_unwritable_output_is_exit_code_1(folder: Path, command: str, is_pipe: bool) -> None:
+    """On a device that is full, and on a pipe without a reader."""
     before = Keyring(folder).current()
-    ended = into(unwritable, *words)
+    if is_pipe:
+        reader, target = os.pipe()
+        os.close(reader)
+    elif Path("/dev/full").exists():
+        target = os.open("/dev/full", os.O_WRONLY)
+    else:
+        pytest.skip("this system has no full device")
+    program = [sys.executable, "-m", "parsimony_kernel.cli.main", "keys", command]
+    ended = subprocess.run(
+        program, stdout=target, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(target)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
     assert "was carried out, but its output cannot be written: " in ended.stderr
     # What is said to have been done has been done.
-    assert (Keyring(folder).current() == before) is (words[0] == "list")
+    assert (Keyring(folder).current() == before) is (command == "list")
 
 
 @pytest.mark.parametrize("words", [["revoke"], ["list", "extra"], ["rotate", "id"]])

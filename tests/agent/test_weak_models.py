@@ -2,16 +2,16 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.core.chat import Completion
-from parsimony_kernel.core.events import AgentEvent, RunCompleted, ToolEvent
+from parsimony_kernel.core.events import RunCompleted, ToolEvent
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, raw_call, say
 from tests.llm.dialects import WARNINGS
+from tests.scenarios.loops import gather
 
 pytestmark = WARNINGS
 
@@ -43,10 +43,6 @@ PUBLISH = """\
 <parameter=title>Iowa electricity by source</parameter>
 </function>
 </tool_call>"""
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def test_text_only_model_completes_quickstart(scripted: Any, tmp_path: Path) -> None:

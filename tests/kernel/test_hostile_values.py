@@ -147,7 +147,7 @@ async def test_hostile_value_in_agent_cell_has_output(hostile: str) -> None:
     assert bound.error is None
     assert "a" in bound.changed
     assert is_whole(bound)
-    shown = await executor.execute("a", timeout_seconds=1.0)
+    shown = await executor.execute("a", timeout_seconds=0.3)
     assert is_whole(shown)
     assert shown.outputs
     assert (await executor.execute("6 * 7")).outputs[0].model_dump()["text"] == "42"

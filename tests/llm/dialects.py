@@ -12,11 +12,14 @@ from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Raw, 
 
 # litellm sets these filters when it is imported, and pytest takes them back after the test that
 # did.
-WARNINGS = [
+LITELLM_WARNINGS = [
     pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
     pytest.mark.filterwarnings(
         "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
     ),
+]
+WARNINGS = [
+    *LITELLM_WARNINGS,
     pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
 ]
 KEY = "sk-loopback0123456789abcdef"

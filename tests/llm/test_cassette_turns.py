@@ -1,6 +1,6 @@
 """A notebook's turns, recorded in one place and replayed in another."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from tests.scenarios.loops import gather
 
 RECORD = {"PARSIMONY_CASSETTE": "record"}
 REPLAY = {"PARSIMONY_CASSETTE": "replay"}
@@ -67,10 +68,6 @@ class Notebooks:
 @pytest.fixture
 def notebooks(tmp_path: Path, scripted: Callable[..., NotebookSession]) -> Notebooks:
     return Notebooks(tmp_path, scripted)
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 def told(events: Sequence[AgentEvent]) -> list[Any]:

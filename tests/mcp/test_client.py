@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
+from tests.scenarios.loops import gather
+from tests.scenarios.notebooks import question
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -45,10 +47,6 @@ SERVERS = {
     "raw": entry("raw_server.py", env={"COLOUR": "${COLOUR:-blue}"}),
     "other": entry("other_server.py"),
 }
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def turn(session: NotebookSession, **options: Any) -> list[AgentEvent]:
@@ -71,13 +69,6 @@ def state_of(session: NotebookSession, name: str) -> str:
 def answers(events: Sequence[AgentEvent]) -> list[str]:
     """What the model read of each call."""
     return [event.content for event in events if isinstance(event, ToolResultObserved)]
-
-
-def question(events: Sequence[AgentEvent]) -> UserInputRequested:
-    """The question in which ``events`` end."""
-    last = events[-1]
-    assert isinstance(last, UserInputRequested)
-    return last
 
 
 @pytest.fixture
@@ -186,11 +177,6 @@ def test_missing_package_is_named(start: Start, monkeypatch: pytest.MonkeyPatch)
         start(add=["raw"])
 
 
-def test_notebook_without_servers_imports_no_mcp() -> None:
-    code = "import parsimony_kernel.session.session, sys; assert 'mcp' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.kernel
 def test_command_asks_consent_and_lists_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,13 +276,16 @@ async def test_share_schema_hides_answers_from_model(start: Start) -> None:
     assert "kept in the notebook" in answer
 
 
-async def test_resources_are_listed_and_read(start: Start) -> None:
+async def test_resources_are_read_after_failing_call(start: Start) -> None:
     steps = [
+        call("other__fails"),
         call("read_resource", server="other"),
         call("read_resource", server="other", uri="note://today"),
         DONE,
     ]
-    listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+    failed, listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+    assert json.loads(failed)["error"] == "action_error"
+    assert "Error executing tool fails" in failed
     assert "note://today" in listed
     assert "remember the milk" in read
 
@@ -428,16 +417,12 @@ async def test_reply_expires_with_its_server(start: Start) -> None:
         (["raw__dies", "raw__dies"], ["ended before it answered; its last words: out of", "alive"]),
         (["raw__garbage"], ['"done"']),
         (["raw__huge"], ["xxx"]),
-        (["other__fails", "raw__add"], ["Error executing tool fails", '"2"']),
     ],
 )
 async def test_server_fault_is_reported_and_next_call_works(
     start: Start, calls: list[str], says: list[str]
 ) -> None:
-    given = {"raw__add": {"a": 1}}
-    steps = [*(call(name, **given.get(name, {})) for name in calls), DONE, DONE]
-    servers = sorted({name.partition("__")[0] for name in calls})
-    events = await turn(start(steps, add=servers))
+    events = await turn(start([*map(call, calls), DONE, DONE], add=["raw"]))
     told = answers(events)
     for answer, words in zip(told, says, strict=False):
         assert words in answer

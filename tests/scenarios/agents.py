@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-
-import pytest
+from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
@@ -23,36 +21,10 @@ from parsimony_kernel.tools import Tool, Tools, tool
 KEY = "sk-loopback0123456789abcdef"
 MODEL = "openai/gpt-5"
 
-# litellm sets these filters when it is imported, and pytest takes them back after the test that
-# did.
-LITELLM_WARNINGS = [
-    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
-    pytest.mark.filterwarnings(
-        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
-    ),
-]
-
 # Real seconds after which a run that should have ended counts as hanging.
 _HANGING_S = 30.0
 # Passes of the event loop in which a run that need not wait would go on.
 _PASSES = 20
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def proves(*rows: str) -> Callable[[F], F]:
-    """Name the rows of faults that a test is about."""
-
-    def mark(test: F) -> F:
-        test.__dict__["rows"] = rows
-        return test
-
-    return mark
-
-
-def proved_in(namespace: Mapping[str, Any]) -> set[str]:
-    """The rows that the tests of a module name."""
-    return {row for value in namespace.values() for row in getattr(value, "rows", ())}
 
 
 def ended_by(reason: str, completion: Completion) -> Completion:

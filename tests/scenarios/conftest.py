@@ -7,6 +7,8 @@ import pytest
 
 from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
+from .notebooks import Notebook
+
 _SETUP = """
 from parsimony_agent import extension
 from parsimony_agent.cell import open_in
@@ -25,6 +27,14 @@ def _use(model):
 """
 
 Use = Callable[[str], None]
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[Notebook]:
+    """A notebook in this process."""
+    opened = Notebook(tmp_path)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")

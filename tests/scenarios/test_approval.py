@@ -1,7 +1,7 @@
 """Code that reaches outside, and writes, wait for a person, who allows exactly what they saw."""
 
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,28 +24,16 @@ from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
 
+from .loops import gather
+from .notebooks import question
+
 DONE = call("return_done", summary="ok")
 FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
 
 
-@pytest.fixture
-def start(scripted: Any) -> Any:
-    return scripted
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
-
-
 async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> list[AgentEvent]:
     return await gather(session.turn("do it", cell_key="a", options=TurnOptions(approve=approve)))
-
-
-def question(events: Sequence[AgentEvent]) -> UserInputRequested:
-    last = events[-1]
-    assert isinstance(last, UserInputRequested)
-    return last
 
 
 def read_by_model(session: Any, role: str = "tool") -> list[str]:
@@ -54,8 +42,8 @@ def read_by_model(session: Any, role: str = "tool") -> list[str]:
     return [str(each["content"]) for each in messages if each["role"] == role]
 
 
-async def test_program_start_waits_and_runs_as_shown(start: Any, tmp_path: Path) -> None:
-    session = start(call("run_code", code=SHELL), DONE)
+async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Path) -> None:
+    session = scripted(call("run_code", code=SHELL), DONE)
     asked = question(await ask(session))
     assert (asked.question, asked.choices) == ("May this code run?", ("Run it", FOR_TURN, "Don't"))
     assert "Line 2 starts another program" in (asked.context or "")
@@ -74,9 +62,9 @@ async def test_program_start_waits_and_runs_as_shown(start: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("answer", ["Don't", "3", "use pandas instead", "never"])
 async def test_declined_code_does_not_run_and_model_is_told(
-    start: Any, tmp_path: Path, answer: str
+    scripted: Any, tmp_path: Path, answer: str
 ) -> None:
-    session = start(call("run_code", code=SHELL), DONE)
+    session = scripted(call("run_code", code=SHELL), DONE)
     await ask(session)
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
@@ -84,9 +72,9 @@ async def test_declined_code_does_not_run_and_model_is_told(
     assert "not allowed" in read_by_model(session)[0]
 
 
-async def test_approval_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -> None:
+async def test_approval_is_for_one_run_of_one_code(scripted: Any, tmp_path: Path) -> None:
     other = SHELL.replace("made", "other")
-    session = start(*[call("run_code", code=code) for code in (SHELL, other)])
+    session = scripted(*[call("run_code", code=code) for code in (SHELL, other)])
     await ask(session)
     again = question(await gather(session.resume("Run it")))
     assert "Line 2 starts another program" in (again.context or "")
@@ -94,9 +82,9 @@ async def test_approval_is_for_one_run_of_one_code(start: Any, tmp_path: Path) -
     assert not (tmp_path / "other").exists()
 
 
-async def test_approved_reach_is_not_asked_again_this_turn(start: Any) -> None:
+async def test_approved_reach_is_not_asked_again_this_turn(scripted: Any) -> None:
     again = SHELL.replace("out", "other")
-    session = start(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
+    session = scripted(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
     assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
 
@@ -126,32 +114,32 @@ MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
     ],
 )
 async def test_turn_wide_approval_covers_similar_reaches(
-    start: Any, tmp_path: Path, first: str, then: str, approve: str, is_asked: bool
+    scripted: Any, tmp_path: Path, first: str, then: str, approve: str, is_asked: bool
 ) -> None:
     for name in ("kept.txt", "more.txt"):
         (tmp_path / name).write_text("")
-    session = start(*[call("run_code", code=code) for code in (first, then)], DONE)
+    session = scripted(*[call("run_code", code=code) for code in (first, then)], DONE)
     question(await ask(session, Approval(approve)))
     events = await gather(session.resume(FOR_TURN))
     assert isinstance(events[-1], UserInputRequested if is_asked else RunCompleted)
 
 
-async def test_approval_expires_with_turn(start: Any) -> None:
-    session = start(call("run_code", code=SHELL), DONE, call("run_code", code=SHELL), DONE)
+async def test_approval_expires_with_turn(scripted: Any) -> None:
+    session = scripted(call("run_code", code=SHELL), DONE, call("run_code", code=SHELL), DONE)
     await ask(session)
     await gather(session.resume("Run it"))
     question(await ask(session))
 
 
-async def test_plain_analysis_is_not_asked_about(start: Any) -> None:
+async def test_plain_analysis_is_not_asked_about(scripted: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
-    assert isinstance((await ask(start(plain, DONE)))[-1], RunCompleted)
-    asked = question(await ask(start(plain), Approval.ask))
+    assert isinstance((await ask(scripted(plain, DONE)))[-1], RunCompleted)
+    asked = question(await ask(scripted(plain), Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
-async def test_auto_mode_asks_nobody(start: Any, tmp_path: Path) -> None:
-    events = await ask(start(call("run_code", code=SHELL), DONE), Approval.auto)
+async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
+    events = await ask(scripted(call("run_code", code=SHELL), DONE), Approval.auto)
     assert isinstance(events[-1], RunCompleted)
     assert (tmp_path / "made").exists()
 
@@ -173,9 +161,9 @@ async def test_auto_mode_asks_nobody(start: Any, tmp_path: Path) -> None:
     ],
 )
 async def test_later_calls_wait_with_the_asking_one(
-    start: Any, reply: str, runs: bool, read: list[str]
+    scripted: Any, reply: str, runs: bool, read: list[str]
 ) -> None:
-    session = start(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
+    session = scripted(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
     await ask(session)
     await gather(session.resume(reply))
     assert ("y" in session.executor.variables()) == runs
@@ -185,29 +173,29 @@ async def test_later_calls_wait_with_the_asking_one(
     assert any(reply in each for each in said) == (reply == "use a file")
 
 
-async def test_one_waiting_call_may_follow_another(start: Any) -> None:
+async def test_one_waiting_call_may_follow_another(scripted: Any) -> None:
     other = SHELL.replace("made", "other")
     three = [call("run_code", code=code) for code in (SHELL, other, "y = 1")]
-    session = start(calls(*three), DONE)
+    session = scripted(calls(*three), DONE)
     await ask(session)
     question(await gather(session.resume("Run it")))
     await gather(session.resume("Run it"))
     assert "y" in session.executor.variables()
 
 
-async def test_question_survives_restart_with_its_mode(start: Any) -> None:
-    first = start(call("run_code", code="1 + 1"))
+async def test_question_survives_restart_with_its_mode(scripted: Any) -> None:
+    first = scripted(call("run_code", code="1 + 1"))
     question(await ask(first, Approval.ask))
-    second = start(call("run_code", code="2 + 2"))
+    second = scripted(call("run_code", code="2 + 2"))
     question(await gather(second.resume("Run it")))
 
 
-async def test_approved_code_runs_once_without_model(start: Any, tmp_path: Path) -> None:
+async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Path) -> None:
     class Refused(Exception):
         status_code = 401
 
     appending = SHELL.replace("['touch', 'made']", "'echo x >> made', shell=True")
-    session = start(call("run_code", code=appending), Refused(), DONE)
+    session = scripted(call("run_code", code=appending), Refused(), DONE)
     await ask(session)
     ended = (await gather(session.resume("Run it")))[-1]
     assert isinstance(ended, Handoff)
@@ -218,8 +206,8 @@ async def test_approved_code_runs_once_without_model(start: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", ["Stop here", "please stop"])
-async def test_stop_answers_every_question(start: Any, tmp_path: Path, words: str) -> None:
-    session = start(call("run_code", code=SHELL))
+async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words: str) -> None:
+    session = scripted(call("run_code", code=SHELL))
     await ask(session)
     assert isinstance((await gather(session.resume(words)))[-1], PartialRunSummary)
     assert not (tmp_path / "made").exists()
@@ -237,8 +225,8 @@ def test_leave_is_given_in_plain_words_alone(words: str, is_leave: bool) -> None
     assert (read(words, APPROVAL) is Choice.run_it) == is_leave
 
 
-async def test_approval_leaves_no_lesson(start: Any) -> None:
-    session = start(call("run_code", code=SHELL), DONE)
+async def test_approval_leaves_no_lesson(scripted: Any) -> None:
+    session = scripted(call("run_code", code=SHELL), DONE)
     await ask(session)
     await gather(session.resume("Run it"))
     assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
@@ -259,10 +247,10 @@ class TestCodeInAFile:
         sys.modules.pop("approval_helpers", None)
 
     async def test_agent_written_file_is_asked_about_again(
-        self, start: Any, tmp_path: Path
+        self, scripted: Any, tmp_path: Path
     ) -> None:
         writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
-        session = start(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
+        session = scripted(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
         asked = question(await ask(session))
         told = "Line 1 writes a file that is run later: approval_helpers.py"
         assert told in (asked.context or "")
@@ -274,26 +262,26 @@ class TestCodeInAFile:
         await gather(session.resume("Run it"))
         assert (tmp_path / "made").exists()
 
-    async def test_existing_module_is_taken_by_name(self, start: Any, tmp_path: Path) -> None:
+    async def test_existing_module_is_taken_by_name(self, scripted: Any, tmp_path: Path) -> None:
         module = tmp_path / "approval_helpers.py"
         module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
         later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
-        session = start(call("run_code", code=self.IMPORTS), DONE, clock=later)
+        session = scripted(call("run_code", code=self.IMPORTS), DONE, clock=later)
         assert isinstance((await ask(session))[-1], RunCompleted)
 
 
-async def test_ask_mode_covers_artifacts(start: Any) -> None:
-    session = start(call("return_dataset", variable="df", title="T"))
+async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
+    session = scripted(call("return_dataset", variable="df", title="T"))
     assert question(await ask(session, Approval.ask)).question == "May return_dataset run?"
 
 
-async def test_ask_mode_allows_looking_and_ending(start: Any) -> None:
+async def test_ask_mode_allows_looking_and_ending(scripted: Any) -> None:
     steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
-    assert isinstance((await ask(start(*steps, DONE), Approval.ask))[-1], RunCompleted)
+    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], RunCompleted)
 
 
-async def test_code_cannot_write_into_record_unasked(start: Any, tmp_path: Path) -> None:
-    session = start(call("run_code", code="open('.ockham/x', 'w').write('x')"))
+async def test_code_cannot_write_into_record_unasked(scripted: Any, tmp_path: Path) -> None:
+    session = scripted(call("run_code", code="open('.ockham/x', 'w').write('x')"))
     asked = question(await ask(session))
     assert "writes outside the workspace: .ockham/x (the record)" in (asked.context or "")
     assert not (tmp_path / ".ockham" / "x").exists()
@@ -309,10 +297,10 @@ async def test_code_cannot_write_into_record_unasked(start: Any, tmp_path: Path)
     ],
 )
 async def test_host_with_full_address_in_request_is_allowed(
-    start: Any, request_: str, is_asked: bool
+    scripted: Any, request_: str, is_asked: bool
 ) -> None:
     fetch = "import urllib.request\nurllib.request.urlopen('http://data.example.invalid/y.csv')"
-    session = start(call("run_code", code=fetch), DONE)
+    session = scripted(call("run_code", code=fetch), DONE)
     options = TurnOptions(approve=Approval.guarded)
     last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
     assert isinstance(last, UserInputRequested) is is_asked
@@ -334,8 +322,8 @@ class TestTheStatement:
         monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
         monkeypatch.setattr("tempfile.tempdir", None)
 
-    async def held(self, start: Any, tmp_path: Path) -> Any:
-        session = start(call("run_code", code=self.CODE), DONE)
+    async def held(self, scripted: Any, tmp_path: Path) -> Any:
+        session = scripted(call("run_code", code=self.CODE), DONE)
         await session.executor.execute("runs = []")
         asked = question(await ask(session))
         assert "Line 4 writes outside the workspace" in (asked.context or "")
@@ -343,8 +331,10 @@ class TestTheStatement:
         assert not (tmp_path.parent / "sent").exists()
         return session
 
-    async def test_run_it_continues_without_recomputing(self, start: Any, tmp_path: Path) -> None:
-        session = await self.held(start, tmp_path)
+    async def test_run_it_continues_without_recomputing(
+        self, scripted: Any, tmp_path: Path
+    ) -> None:
+        session = await self.held(scripted, tmp_path)
         await gather(session.resume("Run it"))
         try:
             assert (tmp_path.parent / "sent").read_text() == "x"
@@ -353,21 +343,21 @@ class TestTheStatement:
         variables = session.executor.variables()
         assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
 
-    async def test_dont_restores_the_step(self, start: Any, tmp_path: Path) -> None:
-        session = await self.held(start, tmp_path)
+    async def test_dont_restores_the_step(self, scripted: Any, tmp_path: Path) -> None:
+        session = await self.held(scripted, tmp_path)
         await gather(session.resume("Don't"))
         assert not (tmp_path.parent / "sent").exists()
         assert session.executor.variables() == {"runs": []}
         assert "What ran before it was undone" in read_by_model(session)[0]
 
     async def test_declined_second_reach_keeps_first_effect_once(
-        self, start: Any, tmp_path: Path
+        self, scripted: Any, tmp_path: Path
     ) -> None:
         code = "\n".join(
             f"with open({{'to': '../{name}'}}['to'], 'a') as f:\n    n = f.write('x')"
             for name in ("first", "second")
         )
-        session = start(call("run_code", code=code), DONE)
+        session = scripted(call("run_code", code=code), DONE)
         question(await ask(session))
         again = question(await gather(session.resume("Run it")))
         assert "second" in (again.context or "")

@@ -6,7 +6,7 @@ refused, and however often and from wherever it is given, the action runs once.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +22,11 @@ from parsimony_kernel.storage import seal
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
-from .agents import proved_in, proves
 from .notebooks import DONE, Notebook, answered, begun, question, refusal_of, turn
-
-ROWS = {
-    "arguments changed between approval and run",
-    "a thousand clicks",
-    "two processes answer at once",
-}
 
 THOUSAND = 1_000
 SHELL = "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True, check=True)"
 CHANGED = SHELL.replace("ledger", "evil")
-
-
-@pytest.fixture
-def notebook(tmp_path: Path) -> Iterator[Notebook]:
-    opened = Notebook(tmp_path)
-    yield opened
-    opened.close()
 
 
 def ledger(notebook: Notebook) -> str:
@@ -106,7 +92,6 @@ TAMPERED: dict[str, Change] = {
 }
 
 
-@proves("arguments changed between approval and run")
 @pytest.mark.parametrize("reply", ["Run it", "Don't"])
 @pytest.mark.parametrize("what", TAMPERED)
 async def test_code_changed_on_disk_is_not_run(notebook: Notebook, what: str, reply: str) -> None:
@@ -135,7 +120,6 @@ ALLOWED = {
 }
 
 
-@proves("arguments changed between approval and run")
 @pytest.mark.parametrize("what", ALLOWED)
 async def test_permissions_are_under_the_seal(notebook: Notebook, what: str) -> None:
     """Whoever may write the journal may also chain its entries again."""
@@ -175,7 +159,6 @@ MEANT = {
 }
 
 
-@proves("arguments changed between approval and run")
 @pytest.mark.parametrize("what", MEANT)
 async def test_name_may_not_change_between_approval_and_run(notebook: Notebook, what: str) -> None:
     code, mine, theirs = MEANT[what]
@@ -207,7 +190,6 @@ async def outcome(events: Any) -> str:
     return "ran" if begun(told, "run_code") else "did not run"
 
 
-@proves("a thousand clicks")
 @pytest.mark.parametrize("sessions", [1, 4])
 async def test_thousand_answers_are_one(notebook: Notebook, sessions: int) -> None:
     first = await asking(notebook)
@@ -259,7 +241,6 @@ MIXED = "'Run it' if int(me[1:]) % 2 else \"Don't\""
 
 
 @pytest.mark.slow
-@proves("two processes answer at once")
 @pytest.mark.parametrize("reply", ["'Run it'", MIXED], ids=["all allow", "half allow"])
 async def test_one_of_many_answering_processes_is_heard(
     notebook: Notebook, race: Callable[[str, Path], list[str]], reply: str
@@ -275,7 +256,3 @@ async def test_one_of_many_answering_processes_is_heard(
     assert [each.status for each in session.turns()] == ["done"]
     assert session.journal.verify() is None
     assert "No question" in await refusal_of(session.resume("Run it"))
-
-
-def test_every_row_has_its_scenario() -> None:
-    assert proved_in(globals()) == ROWS

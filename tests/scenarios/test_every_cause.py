@@ -10,6 +10,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.core import causes
 from parsimony_kernel.core.causes import CAUSES, Cause, Rung, cause_of
 from parsimony_kernel.core.chat import ChatModel, Usage
 from parsimony_kernel.core.config import AgentGuardrails
@@ -24,7 +25,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.private import CodeExecutor
@@ -163,11 +164,9 @@ class Meeting:
     another cause come first.
     """
 
-    name: str
+    cause: Cause
     steps: Sequence[Step] | None
     how: str = ""
-    effect: Effect | None = None
-    kind: FailureKind | None = None
     tools: Sequence[Tool] = ()
     stages: Sequence[Stage] = ()
     fallback: Sequence[Step] | None = None
@@ -181,20 +180,7 @@ class Meeting:
     after: int = 0
 
     def __str__(self) -> str:
-        told = (self.name, self.how, self.effect, self.kind)
-        return ", ".join(str(each) for each in told if each)
-
-    @property
-    def cause(self) -> Cause:
-        """The row that it is about."""
-        (row,) = (
-            cause
-            for cause in CAUSES
-            if cause.name == self.name
-            and self.effect in (None, cause.effect)
-            and self.kind in (None, cause.kind)
-        )
-        return row
+        return ", ".join(filter(None, (self.cause.name, self.how, self.cause.effect)))
 
     @property
     def rungs(self) -> list[Rung]:
@@ -259,168 +245,126 @@ ORDER = ActionContract(identifiers={"at": "A102"})
 CUT_OFF: Step = ended_by("length", say("And then"))
 RESET = ConnectionError("reset")
 
-UNREGISTERED = "name not registered"
-UNREACHABLE = "registered, not reachable now"
-SCHEMA = "arguments break the schema"
-RULE = "task contract or guard broken (keys of the task file)"
-APPROVAL = "approval missing, stale, or its hash differs"
-LOOP = "same call, same observation, again"
-PROVIDER = "provider 429, 5xx, network"
-OPEN = "breaker open"
-DEADLINE = "tool past its deadline"
-RAISED = "tool body raised"
-LENGTH = "finish_reason length"
-REFUSED = "content filter, refusal"
-CLAIM = "the answer names something that does not exist, or a deed that the events contradict"
-SUBGOALS = "return_done with open sub-goals"
-WINDOW = "context window exceeded"
-DRIFT = "answer to another question than asked"
-LOST = "executor or kernel lost its state"
-AMBIGUOUS = "several readings of the request, or a column that does not exist"
-GAP = "no key, no connector, model unknown, package missing"
-LIMIT = "steps, time"
-BUDGET = "tokens, cost"
-WORDS = "words without a call, or silence"
-SILENT = "provider silent"
-TOOL_BREAKER = "breaker of a tool open"
-GUARD = "guard of the procedure raises"
-RECORD = "record of a write fails"
-NO_LIMIT = "limit that cannot be kept"
-BREAKS = "the run itself breaks"
-CHECK = "a check of an action breaks"
-AHEAD = "same call, over and over, in one answer or without a check"
-NEAR = "a column that does not exist, and several come near"
-
 MEETINGS = (
-    Meeting(UNREGISTERED, each_new("lok", "at", 3), tools=[look]),
+    Meeting(causes.NOT_REGISTERED, each_new("lok", "at", 3), tools=[look]),
     Meeting(
-        UNREACHABLE, each_new("wait", "at", 3), tools=[look, wait], task={"procedure": LOOK_FIRST}
+        causes.NOT_REACHABLE,
+        each_new("wait", "at", 3),
+        tools=[look, wait],
+        task={"procedure": LOOK_FIRST},
     ),
-    Meeting(SCHEMA, each_new("look", "at", 3, wrong=1), "an extra field", tools=[look]),
-    Meeting(SCHEMA, [raw_call("look", '{"at": ')] * 3, "no JSON", tools=[look]),
     Meeting(
-        SCHEMA,
+        causes.BAD_ARGUMENTS, each_new("look", "at", 3, wrong=1), "an extra field", tools=[look]
+    ),
+    Meeting(causes.BAD_ARGUMENTS, [raw_call("look", '{"at": ')] * 3, "no JSON", tools=[look]),
+    Meeting(
+        causes.BAD_ARGUMENTS,
         code(TWO_PRICES, *(f"cars['{each}_prise'].sum()" for each in ("unit", "list", "unit"))),
         "a column misspelt",
     ),
-    Meeting(RULE, each_new("look", "at", 2), "contract", tools=[look], task={"contract": ORDER}),
     Meeting(
-        RULE,
+        causes.RULE_BROKEN,
+        each_new("look", "at", 2),
+        "contract",
+        tools=[look],
+        task={"contract": ORDER},
+    ),
+    Meeting(
+        causes.RULE_BROKEN,
         each_new("look", "at", 2),
         "rule",
         tools=[look],
         task={"rules": Rules(forbid_tools=("look",))},
     ),
     Meeting(
-        APPROVAL,
+        causes.NOT_APPROVED,
         each_new("pay", "to", 1),
         tools=[paying(work)],
         stages=[Approving(Approval.guarded, lambda code: ()).stage],
     ),
-    Meeting(LOOP, [call("look", at="x")] * 4, tools=[look]),
-    Meeting(PROVIDER, [Answered(429)] * 4, "429"),
-    Meeting(PROVIDER, [Answered(503)] * 4, "503"),
-    Meeting(PROVIDER, [RESET] * 4, "reset, two models", fallback=[RESET] * 4),
-    Meeting(OPEN, [], fallback=[], are_open=True),
-    Meeting(DEADLINE, each_new("wait", "at", 3), effect=Effect.none, tools=[wait]),
+    Meeting(causes.LOOP, [call("look", at="x")] * 4, tools=[look]),
+    Meeting(causes.PROVIDER_FAULT, [Answered(429)] * 4, "429"),
+    Meeting(causes.PROVIDER_FAULT, [Answered(503)] * 4, "503"),
+    Meeting(causes.PROVIDER_FAULT, [RESET] * 4, "reset, two models", fallback=[RESET] * 4),
+    Meeting(causes.BREAKER_OPEN, [], fallback=[], are_open=True),
+    Meeting(causes.LATE, each_new("wait", "at", 3), tools=[wait]),
     Meeting(
-        DEADLINE,
+        causes.LATE_UNCERTAIN,
         each_new("pay", "to", 1),
-        effect=Effect.uncertain,
         tools=[paying(never, timeout_s=SOON_S)],
         looks_up=True,
     ),
+    Meeting(causes.LATE_UNCERTAIN, each_new("hold", "at", 1), "effect not stated", tools=[hold]),
     Meeting(
-        DEADLINE,
-        each_new("hold", "at", 1),
-        "effect not stated",
-        Effect.uncertain,
-        tools=[hold],
-    ),
-    Meeting(
-        DEADLINE,
+        causes.LATE,
         code("while True: pass", "while True: 2", "while True: 3"),
         "code",
-        Effect.none,
         limits={"tool_timeout_s": SOON_S},
     ),
-    Meeting(RAISED, each_new("shatter", "at", 3), effect=Effect.none, tools=[shatter]),
-    Meeting(RAISED, code("0 / 0", "1 / 0", "2 / 0"), "code", Effect.none),
+    Meeting(causes.RAISED, each_new("shatter", "at", 3), tools=[shatter]),
+    Meeting(causes.RAISED, code("0 / 0", "1 / 0", "2 / 0"), "code"),
+    Meeting(causes.RAISED_UNCERTAIN, each_new("pay", "to", 1), tools=[paying(lose)], looks_up=True),
     Meeting(
-        RAISED,
-        each_new("pay", "to", 1),
-        effect=Effect.uncertain,
-        tools=[paying(lose)],
-        looks_up=True,
-    ),
-    Meeting(
-        RAISED,
+        causes.RAISED_COMMITTED,
         each_new("pay", "to", 1),
         "answer refused",
-        Effect.committed,
         tools=[paying(work, output_validators=(lambda paid: "it is no receipt",))],
     ),
-    Meeting(LENGTH, [CUT_OFF] * 2),
-    Meeting(REFUSED, [ended_by("content_filter", say("No."))]),
-    Meeting(CLAIM, ending("It is in `df_a`.", "It is in `df_b`.")),
+    Meeting(causes.ANSWER_CUT_OFF, [CUT_OFF] * 2),
+    Meeting(causes.ANSWER_REFUSED, [ended_by("content_filter", say("No."))]),
+    Meeting(causes.CLAIM_UNOBSERVED, ending("It is in `df_a`.", "It is in `df_b`.")),
     Meeting(
-        SUBGOALS,
+        causes.PLAN_OPEN,
         [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")],
         tools=[plan],
     ),
-    Meeting(WINDOW, [Answered(413)] * 2),
-    Meeting(DRIFT, ending("Done.", "It is done.", "All of it."), task={"contract": ORDER}),
+    Meeting(causes.CONTEXT_EXCEEDED, [Answered(413)] * 2),
     Meeting(
-        LOST,
-        code(STUCK, f"{STUCK}\n2"),
-        effect=Effect.none,
-        limits={"tool_timeout_s": 10 * SOON_S},
+        causes.GOAL_DRIFT, ending("Done.", "It is done.", "All of it."), task={"contract": ORDER}
     ),
+    Meeting(causes.STATE_LOST, code(STUCK, f"{STUCK}\n2"), limits={"tool_timeout_s": 10 * SOON_S}),
     Meeting(
-        LOST,
+        causes.STATE_LOST_UNCERTAIN,
         code(STUCK),
         "reaching outside",
-        effect=Effect.uncertain,
         stages=[reaching],
         limits={"tool_timeout_s": 10 * SOON_S},
     ),
-    Meeting(AMBIGUOUS, each_new("read", "what", 1), tools=[read]),
-    Meeting(GAP, [Answered(401)], "key"),
-    Meeting(GAP, [Answered(404)], "model"),
-    Meeting(GAP, [ImportError("No module named 'tiktoken'")], "package"),
-    Meeting(GAP, each_new("connect", "source", 1), "connector", tools=[connect]),
+    Meeting(causes.AMBIGUOUS, each_new("read", "what", 1), tools=[read]),
+    Meeting(causes.CAPABILITY_GAP, [Answered(401)], "key"),
+    Meeting(causes.CAPABILITY_GAP, [Answered(404)], "model"),
+    Meeting(causes.CAPABILITY_GAP, [ImportError("No module named 'tiktoken'")], "package"),
+    Meeting(causes.CAPABILITY_GAP, each_new("connect", "source", 1), "connector", tools=[connect]),
     Meeting(
-        LIMIT,
-        each_new("look", "at", 1),
-        kind=FailureKind.iteration_limit,
-        tools=[look],
-        limits={"max_iterations": 1},
+        causes.STEPS_USED, each_new("look", "at", 1), tools=[look], limits={"max_iterations": 1}
     ),
+    Meeting(causes.TIME_USED, [], limits={"max_execution_time_s": 1}, is_late=True),
     Meeting(
-        LIMIT, [], kind=FailureKind.time_limit, limits={"max_execution_time_s": 1}, is_late=True
-    ),
-    Meeting(
-        BUDGET,
+        causes.BUDGET_USED,
         [replace(call("run_code", code="1"), usage=Usage(8_000, 0))],
         limits={"max_tokens": 9_000},
     ),
-    Meeting(WORDS, [say("hm"), say("So.")]),
-    Meeting(SILENT, None),
+    Meeting(causes.NO_CALL, [say("hm"), say("So.")]),
+    Meeting(causes.PROVIDER_SILENT, None),
     Meeting(
-        TOOL_BREAKER,
+        causes.TOOL_BREAKER_OPEN,
         [each for n in range(THRESHOLD) for each in (fetching(n), call("look", at=f"x{n}"))]
         + [fetching(n) for n in range(3)],
         tools=[fetch, look],
         after=THRESHOLD,
     ),
-    Meeting(GUARD, each_new("look", "at", 1), tools=[look], task={"procedure": GUARDED}),
-    Meeting(RECORD, each_new("pay", "to", 1), tools=[paying(work)], is_unrecorded=True),
-    Meeting(NO_LIMIT, [], "no price", limits={"max_cost_usd": 1.0}),
-    Meeting(NO_LIMIT, [], "too small", limits={"max_tokens": 10}),
-    Meeting(BREAKS, each_new("look", "at", 1), tools=[look], is_broken=True),
-    Meeting(CHECK, each_new("look", "at", 1), tools=[look], stages=[broken_check]),
-    Meeting(AHEAD, [calls(*[call("look", at="x")] * 6)], tools=[look]),
-    Meeting(NEAR, code(TWO_PRICES, "cars['price'].sum()")),
+    Meeting(
+        causes.GUARD_BROKEN, each_new("look", "at", 1), tools=[look], task={"procedure": GUARDED}
+    ),
+    Meeting(
+        causes.WRITE_UNRECORDED, each_new("pay", "to", 1), tools=[paying(work)], is_unrecorded=True
+    ),
+    Meeting(causes.LIMIT_UNKEEPABLE, [], "no price", limits={"max_cost_usd": 1.0}),
+    Meeting(causes.LIMIT_UNKEEPABLE, [], "too small", limits={"max_tokens": 10}),
+    Meeting(causes.RUN_BROKEN, each_new("look", "at", 1), tools=[look], is_broken=True),
+    Meeting(causes.CHECK_BROKEN, each_new("look", "at", 1), tools=[look], stages=[broken_check]),
+    Meeting(causes.LOOP_AHEAD, [calls(*[call("look", at="x")] * 6)], tools=[look]),
+    Meeting(causes.COLUMNS_NEAR, code(TWO_PRICES, "cars['price'].sum()")),
 )
 
 
@@ -558,9 +502,3 @@ async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
 def test_every_row_is_tested() -> None:
     met = [each.cause for each in MEETINGS]
     assert [cause for cause in CAUSES if cause not in met] == []
-
-
-# -- whatever comes
-
-
-# A good call makes up for a fault before it, so that a run of any length needs many of them.

@@ -1,6 +1,5 @@
 """A file that a turn wrote to comes back: a step fails or is declined, or the turn is undone."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import call
 
+from .loops import gather
+
 DONE = call("return_done", summary="ok")
 OVERWRITE = "with open('data.csv', 'w') as f:\n    n = f.write('new')"
 
@@ -21,10 +22,6 @@ def data(tmp_path: Path) -> Path:
     path = tmp_path / "data.csv"
     path.write_text("old")
     return path
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> AgentEvent:

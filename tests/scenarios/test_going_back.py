@@ -253,15 +253,6 @@ async def test_tool_error_gets_type_and_hint() -> None:
     assert "may be made again" in last_answer(model)
 
 
-async def test_run_with_open_part_is_not_done(scripted: Start) -> None:
-    parts = ["load", "plot"]
-    session = scripted(call("plan", parts=parts), DONE, call("plan", parts=parts, done=parts), DONE)
-    events = await turn(session)
-    refused = answers(events)[1]
-    assert (refused["error"], refused["details"]) == ("validation_failed", {"open": parts})
-    assert isinstance(events[-1], RunCompleted)
-
-
 async def test_second_reminder_says_where_to_continue(scripted: Start) -> None:
     session = scripted(call("plan", parts=["load", "plot"], done=["load"]), DONE, DONE, DONE)
     events = await turn(session)

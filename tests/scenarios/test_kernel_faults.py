@@ -13,24 +13,12 @@ import pytest
 from parsimony_kernel.core.events import RunStarted, ToolEvent
 from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
 
-from .agents import proved_in, proves
 from .conftest import Use
 from .kernels import Bell, Desk, printed
 
 pytestmark = pytest.mark.kernel
 
 PHASES = ("first token", "mid-stream", "back-off", "python", "sleep", "await")
-PLACES = (*PHASES, "waiting for an answer", "writing the journal")
-SIGNALS = ("SIGINT", "SIGKILL")
-ROWS = {
-    "sys.exit",
-    "os._exit",
-    "MemoryError",
-    "the user's variable overwritten",
-    "endless output",
-    *(f"{signal}, {place}" for signal in SIGNALS for place in PLACES),
-    *(f"{signal} twice" for signal in SIGNALS),
-}
 
 
 def code(source: str) -> str:
@@ -108,7 +96,6 @@ LEAVING = {
 }
 
 
-@proves("sys.exit")
 @pytest.mark.parametrize("how", LEAVING)
 def test_exiting_code_ends_its_step_only(kernel: LiveKernel, use: Use, how: str) -> None:
     kernel.run("mine = [1, 2]")
@@ -128,7 +115,6 @@ DYING = {
 }
 
 
-@proves("os._exit")
 @pytest.mark.parametrize("how", DYING)
 def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) -> None:
     desk.use(running("early = 1"))
@@ -172,7 +158,6 @@ HUNGRY = {
 }
 
 
-@proves("MemoryError")
 @pytest.mark.parametrize("how", HUNGRY)
 def test_out_of_memory_fails_and_run_continues(kernel: LiveKernel, use: Use, how: str) -> None:
     kernel.run("mine = [1, 2]")
@@ -204,7 +189,6 @@ ENDS = {
 }
 
 
-@proves("the user's variable overwritten")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("how", OVERWRITING)
 def test_record_names_overwritten_variable(
@@ -217,7 +201,6 @@ def test_record_names_overwritten_variable(
     assert any("sales" in names for names in named), cell.text
 
 
-@proves("the user's variable overwritten")
 def test_turns_own_variable_is_not_called_users(kernel: LiveKernel, use: Use) -> None:
     use(running("fresh = 1", f"call('run_code', code='fresh = 2'), {DONE}"))
     assert "Changed your" not in agent(kernel, "bind", cell_id="fresh").text
@@ -233,7 +216,6 @@ ENDLESS = {
 }
 
 
-@proves("endless output")
 @pytest.mark.parametrize("how", ENDLESS)
 def test_endless_output_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str) -> None:
     source = (
@@ -257,7 +239,6 @@ def test_endless_output_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str)
 # -- SIGINT
 
 
-@proves("SIGINT twice", *(f"SIGINT, {phase}" for phase in PHASES))
 @pytest.mark.parametrize("phase", RUNNING)
 def test_stop_and_double_stop_end_one_turn(kernel: LiveKernel, use: Use, phase: str) -> None:
     model, sign = RUNNING[phase]
@@ -279,7 +260,6 @@ def test_stop_and_double_stop_end_one_turn(kernel: LiveKernel, use: Use, phase: 
     assert_usable(kernel, use)
 
 
-@proves("SIGINT, waiting for an answer", "SIGINT twice")
 def test_stop_during_question_leaves_it_waiting(desk: Desk) -> None:
     desk.use(f"ScriptedModel([call('ask_user', question='Which?'), {DONE}])")
     agent(desk.kernel, "ask", cell_id="asking")
@@ -316,7 +296,6 @@ def _strike(nth, number):
 WRITES = range(1, 11)
 
 
-@proves("SIGINT, writing the journal")
 def test_stop_during_journal_write_tears_no_entry(
     desk: Desk,
 ) -> None:
@@ -341,7 +320,6 @@ def test_stop_during_journal_write_tears_no_entry(
 # -- SIGKILL
 
 
-@proves("SIGKILL twice", *(f"SIGKILL, {phase}" for phase in PHASES))
 @pytest.mark.parametrize("phase", PHASES)
 def test_kernel_killed_twice_loses_nothing(desk: Desk, phase: str) -> None:
     desk.use(KEEP)
@@ -371,7 +349,6 @@ def test_kernel_killed_twice_loses_nothing(desk: Desk, phase: str) -> None:
     assert desk.events(desk.turns()[0]) == whole
 
 
-@proves("SIGKILL, waiting for an answer", "SIGKILL twice")
 def test_question_outlives_two_killed_kernels(desk: Desk) -> None:
     write = "open('ledger.txt', 'a').write('1')"
     asking = f"ScriptedModel([call('run_code', code={write!r}), call('ask_user', question='?')])"
@@ -387,7 +364,6 @@ def test_question_outlives_two_killed_kernels(desk: Desk) -> None:
     assert "No turn waits" in desk.kernel.run("%agent answer go on").text
 
 
-@proves("SIGKILL, python")
 def test_approved_started_work_is_not_repeated_after_kill(desk: Desk, bell: Bell) -> None:
     source = (
         "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True)\n"
@@ -431,7 +407,6 @@ def test_started_work_is_asked_about_after_kill(desk: Desk, bell: Bell, answer: 
     assert (desk.folder / "ledger.txt").read_text() == "1\n1\n"
 
 
-@proves("SIGKILL, writing the journal")
 def test_kill_during_journal_write_tears_no_entry(desk: Desk) -> None:
     write = "with open('ledger.txt', 'a') as f: f.write('1')"
     for nth in WRITES:
@@ -452,7 +427,3 @@ def test_kill_during_journal_write_tears_no_entry(desk: Desk) -> None:
     ledger = (desk.folder / "ledger.txt").read_text()
     assert len(ledger) <= len(WRITES)
     assert_usable(desk.kernel, desk.use)
-
-
-def test_every_row_has_its_scenario() -> None:
-    assert proved_in(globals()) == ROWS

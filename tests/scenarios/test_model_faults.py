@@ -13,7 +13,6 @@ import pytest
 
 from parsimony_kernel.core.chat import Completion, answer
 from parsimony_kernel.core.events import (
-    AgentEvent,
     Handoff,
     RunCompleted,
     ToolEvent,
@@ -23,28 +22,13 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
+from tests.llm.dialects import LITELLM_WARNINGS
 
-from .agents import LITELLM_WARNINGS, Tally, ended_by, proved_in, proves, run_at
+from .agents import Tally, ended_by, run_at
+from .notebooks import begun
 
 pytestmark = LITELLM_WARNINGS
 
-ROWS = {
-    "invalid JSON arguments once",
-    "invalid JSON arguments for ever",
-    "unknown tool",
-    "wrong argument",
-    "missing argument",
-    "extra argument",
-    "duplicate call ids",
-    "length with half a call",
-    "text only once",
-    "text only for ever",
-    "the same call for ever",
-    "the same call for ever, refused",
-    "empty message",
-    "refusal",
-    "claims success without having done it",
-}
 
 ADD = call("add", n=1)
 DONE = call("return_done", summary="1 was entered.")
@@ -96,7 +80,6 @@ def numbered_rows(cases: Iterable[Mended]) -> list[str]:
     return [f"{case.row}, {number}" for number, case in enumerate(cases, start=1)]
 
 
-@proves(*(case.row for case in MENDED))
 @pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("case", MENDED, ids=numbered_rows(MENDED))
 async def test_single_mistake_is_explained_and_recovered(
@@ -119,7 +102,6 @@ async def test_single_mistake_is_explained_and_recovered(
     assert any(re.search(case.told, text) for text in read)
 
 
-@proves("duplicate call ids")
 async def test_duplicate_call_ids_run_once_each() -> None:
     tally = Tally()
     script = [
@@ -177,7 +159,6 @@ HOPELESS = (
 )
 
 
-@proves(*(case.row for case in HOPELESS))
 @pytest.mark.parametrize(
     "case", HOPELESS, ids=[f"{case.row}, {n}" for n, case in enumerate(HOPELESS, start=1)]
 )
@@ -193,15 +174,6 @@ async def test_incorrigible_model_is_handed_off_without_effect(case: Hopeless) -
     assert ran.errors == list(case.errors)
 
 
-def begun(events: Iterable[AgentEvent], name: str) -> int:
-    """How often the tool ``name`` was called."""
-    return sum(
-        isinstance(event, ToolEvent) and not event.completed and event.tool_name == name
-        for event in events
-    )
-
-
-@proves("the same call for ever")
 @pytest.mark.parametrize("same", [call("look", at="x"), ADD], ids=["reads", "has an effect"])
 async def test_endless_repeated_call_becomes_a_question(same: Completion) -> None:
     tally = Tally()
@@ -217,7 +189,6 @@ async def test_endless_repeated_call_becomes_a_question(same: Completion) -> Non
     assert len(tally.effects) == (2 if name == "add" else 0)
 
 
-@proves("the same call for ever, refused")
 @pytest.mark.parametrize(
     "refused",
     [call("ad", n=HALF), call("add", n="many"), raw_call("add", '{"n": 13')],
@@ -239,7 +210,6 @@ async def test_refused_call_repeated_between_good_ones_ends(refused: Completion)
 CLAIM = call("return_done", summary="7319 was entered, and the result is in `df_ledger`.")
 
 
-@proves("claims success without having done it")
 async def test_unseen_success_is_refused_once_then_marked() -> None:
     tally = Tally()
     with LoopbackProvider([CLAIM, CLAIM]) as provider:
@@ -253,7 +223,3 @@ async def test_unseen_success_is_refused_once_then_marked() -> None:
     assert all("`df_ledger`" in str((event.result or {})["not_found"]) for event in told)
     assert ran.errors == []
     assert tally.effects == []
-
-
-def test_every_row_has_its_scenario() -> None:
-    assert proved_in(globals()) == ROWS

@@ -1,6 +1,6 @@
 """A turn keeps to what a file says about its task: procedure, contract, rules, policy."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
+
+from .loops import gather
 
 DONE = call("return_done", summary="ok")
 LOOK = call("run_code", code="import pandas as pd\nt = pd.DataFrame({'a': [1]})\nt")
@@ -43,10 +45,6 @@ def start(scripted: Starting, tmp_path: Path) -> Starting:
     """Opens sessions beside a file of a procedure."""
     (tmp_path / "review.yaml").write_text(PUBLISH_LAST)
     return scripted
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[AgentEvent]:

@@ -158,10 +158,9 @@ def test_name_is_importable_where_documented(
     assert hasattr(importlib.import_module(module), name)
 
 
-@pytest.mark.parametrize("module", ["failure.recovery", "renderer"])
-def test_recovery_and_rendering_do_not_import_agent(module: str) -> None:
+def test_recovery_and_rendering_do_not_import_agent() -> None:
     program = (
-        f"import sys, parsimony_kernel.agent.{module}\n"
+        "import sys, parsimony_kernel.agent.failure.recovery, parsimony_kernel.agent.renderer\n"
         "print([name for name in ('agent.agent', 'agent.loop')"
         " if 'parsimony_kernel.' + name in sys.modules])"
     )
@@ -680,18 +679,6 @@ async def test_second_document_program_resumes_in_another_process(
     assert any(one["role"] == "user" and "the second file" in str(one) for one in sent)
 
 
-async def test_second_use_of_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = Provider(ask(), done(), done())
-    install(monkeypatch, provider)
-    agent = Agent(model="gpt-4o-mini", suspension_secret=SECRET)
-    events = await collect(agent.run("Which?"))
-    record = only(events, UserInputRequested).suspension_record
-    await collect(agent.resume(record, "the first"))
-    with pytest.raises(Exception, match=r"already|used|consumed|before"):
-        await collect(agent.resume(record, "the first"))
-    assert provider.asked == 2
-
-
 async def test_bare_agent_record_is_single_use(
     record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -911,14 +898,6 @@ def test_fresh_state_has_done_nothing() -> None:
     assert (state.tool_call_history, state.last_repeat_counts) == ([], {})
     assert (state.cumulative_cost_usd, state.cumulative_prompt_tokens) == (0, 0)
     assert not state.done
-
-
-def test_attempts_are_counted_by_kind() -> None:
-    state = fresh_state()
-    state.record_failure_attempt(FailureKind.tool_error)
-    state.record_failure_attempt(FailureKind.tool_error)
-    state.record_failure_attempt(FailureKind.no_progress)
-    assert state.failure_attempts == {FailureKind.tool_error: 2, FailureKind.no_progress: 1}
 
 
 def test_elapsed_time_includes_earlier_segments() -> None:

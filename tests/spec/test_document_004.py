@@ -417,7 +417,6 @@ async def test_strategy_can_read_attempt_count(history: list[str], answer: Recov
         failure_type=FailureType.EXTERNAL_FAULT,
         attempt_history=[(FailureType(each), None) for each in history],
     )
-    assert await smart(ctx) == answer
     assert await FailurePolicy(EXTERNAL_FAULT=smart).dispatch(ctx) == answer
 
 

@@ -1,6 +1,5 @@
 """What the end of code means, as the tool that runs it tells."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
-from parsimony_kernel.core.events import AgentEvent, ToolResultObserved
+from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.gate import Gate, StepOutcome
@@ -16,6 +15,7 @@ from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.toolbox.variables import inspection_tools
+from tests.scenarios.loops import gather
 
 # Real seconds; code that is to be stopped at its deadline has no other clock.
 SOON_S = 0.2
@@ -116,10 +116,6 @@ class Shelf:
 
     async def write(self, path: str, data: bytes) -> None:
         self.files[path] = data
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def said(shelf: Shelf, *steps: tuple[str, dict[str, Any]]) -> list[str]:

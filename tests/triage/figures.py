@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.triage.classify import RulesClassifier
@@ -27,6 +28,7 @@ class Figures:
         return self.right / self.true if self.true else None
 
 
+@cache
 def answers(part: Part, shape: Shape) -> list[tuple[Entry, FailureType]]:
     """Each entry of ``part`` with what the rules say."""
     return [

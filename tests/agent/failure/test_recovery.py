@@ -16,7 +16,7 @@ from parsimony_kernel.agent.failure import (
     handle_failure,
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.chat import FunctionCall, ToolCall, Usage, answer
+from parsimony_kernel.core.chat import Usage, answer
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
@@ -154,16 +154,8 @@ async def test_lone_surrogate_in_plan_is_written() -> None:
 # What detectors find, beyond the sentences of document 000, and what a failure says.
 
 
-def fresh(**fields: object) -> RunState:
-    return RunState.model_validate({"started_monotonic_s": 0.0, **fields})
-
-
-def call(name: str = "run_code", arguments: str = "{}") -> ToolCall:
-    return ToolCall("c1", FunctionCall(name, arguments))
-
-
 def test_usage_is_summed_and_absurd_counts_ignored() -> None:
-    state = fresh()
+    state = RunState(started_monotonic_s=0.0)
     ours = answer("x", usage=Usage(10, 5), cost_usd=0.5)
     assert accumulate_usage(state, ours) == (10, 5, 0.5)
     absurd = SimpleNamespace(
