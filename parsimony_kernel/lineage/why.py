@@ -61,14 +61,15 @@ def why(
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     changed = {*ledger.stale(name, chain)}
-    used = {id(each): [*each.inputs, *ledger.rewritten(each, each.cell_run)] for each in chain}
-    steps = [
-        each
-        for at, each in enumerate(chain)
-        if at < MOST_STEPS or not changed.isdisjoint(used[id(each)])
-    ][: 2 * MOST_STEPS]
-    stale = dict.fromkeys(ref for each in steps for ref in used[id(each)] if ref in changed)
-    places = _places(ledger, turns or {})
+
+    def stale_in(step: VariableOrigin) -> list[InputRef]:
+        used = [*step.inputs, *ledger.rewritten(step, step.cell_run)]
+        return [ref for ref in used if ref in changed]
+
+    older = [each for each in chain[MOST_STEPS:] if stale_in(each)] if changed else []
+    steps = [*chain[:MOST_STEPS], *older[:MOST_STEPS]]
+    stale = dict.fromkeys(ref for each in steps for ref in stale_in(each))
+    places = _places(ledger, {each.cell_run for each in steps}, turns or {})
     count = len(chain)
     heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
     heading += ", newest first." if count > 1 else "."
@@ -92,9 +93,9 @@ def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> s
             "cell, so where it comes from is not known. Run the cell that makes it again."
         )
     known = ledger.versions()
-    deleting = [each for each in ledger.cell_runs() if name in each.deleted]
+    deleting = [each.number for each in ledger.cell_runs() if name in each.deleted][-1:]
     if name in known and deleting:
-        return f"{_safe(name)} was deleted by {_places(ledger, {})[deleting[-1].number]}."
+        return f"{_safe(name)} was deleted by {_places(ledger, deleting, {})[deleting[0]]}."
     there = sorted({*present, *(each for each, version in known.items() if version)})
     folded = {each.casefold(): each for each in there}
     near = difflib.get_close_matches(name.casefold(), folded, n=_NEAREST, cutoff=0.6)
@@ -102,14 +103,17 @@ def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> s
     return f"There is no variable {_safe(name)}.{meant}"
 
 
-def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
-    """Return a description of each cell run for people, by number."""
+def _places(
+    ledger: OriginLedger, numbers: Collection[int], turns: Mapping[str, int]
+) -> dict[int, str]:
+    """Return descriptions for people of the cell runs ``numbers``."""
     steps: dict[str, int] = {}
     found = {}
     for run in ledger.cell_runs():
         if run.actor == "agent":
             steps[run.run_id] = steps.get(run.run_id, 0) + 1
-        found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
+        if run.number in numbers:
+            found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
     return found
 
 
