@@ -6,11 +6,13 @@ touches, not on the size of the data. A change is kept so that it can be undone 
 a redo is the undo of an undo.
 """
 
+from abc import ABCMeta
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
 from logging import Logger
 from types import ModuleType
 from typing import Any, NamedTuple
+from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_RECEIVER
 from parsimony_kernel.analysis.cell_names import Cell
@@ -417,6 +419,7 @@ class Checkpoints:
         doubted = dict[str, Kept]()
         for name in (*sorted(likely), *sorted(others)):
             value, is_likely = bound[name], name in likely
+            value = value() if type(value) is ref else value
             if is_likely or is_free(value) or holds_objects(value):
                 kept = self._keep(newest, value)
             else:
@@ -547,7 +550,9 @@ def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
 
 
 def _changes_shared(name: str, value: Any, what: Cell) -> bool:
-    """Whether code sets something in a module or a logger, which count as constant elsewhere."""
+    """Whether code changes what is kept elsewhere: in a module, a logger, an abstract class."""
+    if issubclass(type(value), ABCMeta):
+        return any(call.root == name and call.last == "register" for call in what.calls)
     if not issubclass(type(value), ModuleType | Logger) or name not in what.mutated:
         return False
     # ``np.append`` is a function of the module, not a method that changes it.
