@@ -489,8 +489,10 @@ class Checkpoints:
         before = {name: _was(target, name, holds) for name in names}
         lost = target.copies.lost.keys()
         back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
-        # A copy that still differs is of a later moment, of memory that an earlier one shares.
-        for key in () if back.lost else target.copies.changed():
+        # Any other copy that still differs is of a later moment, of memory that an earlier one
+        # shares.
+        broken = set[int]().union(*(holds.get(name, ()) for name in back.lost))
+        for key in target.copies.changed().keys() - broken:
             del target.copies.by_id[key]
         return back
 
