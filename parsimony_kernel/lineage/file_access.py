@@ -108,15 +108,11 @@ class Watch:
         frame: FrameType | None = sys._getframe(1)
         line = 0
         while frame is not None:
-            is_known = self.filename in ("", frame.f_code.co_filename)
-            if is_known and frame.f_globals is self.namespace and _is_module(frame):
+            code, is_ours = frame.f_code, frame.f_globals is self.namespace
+            if is_ours and code.co_name == "<module>" and self.filename in ("", code.co_filename):
                 line = frame.f_lineno
             frame = frame.f_back
         return line
-
-
-def _is_module(frame: FrameType) -> bool:
-    return frame.f_code.co_name == "<module>"
 
 
 def _note_written(place: Any) -> None:

@@ -351,9 +351,8 @@ def stamp_effect(
         "at": at,
     }
     for each in derived:
-        states = tuple(state for state in effect.files if state.path in each.sources)
-        its = {**ran, **each._asdict(), "source_states": states}
-        ledger.stamp(VariableOrigin(**its, cell_run=number))
+        states = tuple(state for state in effect.files if state.path in each["sources"])
+        ledger.stamp(VariableOrigin(**ran, **each, source_states=states, cell_run=number))
     made = tuple(InputRef(name=name, version=ledger.version(name)) for name in changed)
     for name in effect.deleted:
         ledger.drop(name)
@@ -373,17 +372,6 @@ def stamp_effect(
     )
 
 
-class _Derived(NamedTuple):
-    """What ``VariableOrigin`` holds of one variable's derivation."""
-
-    name: str
-    version: int
-    inputs: tuple[InputRef, ...]
-    sources: tuple[str, ...]
-    replaced: tuple[str, ...]
-    until: int = 0
-
-
 def _derived(
     cell: Cell,
     before: Collection[InputRef],
@@ -391,9 +379,10 @@ def _derived(
     versions: dict[str, int],
     changed: Set[str],
     stopped_at: int,
-) -> list[_Derived]:
+) -> list[dict[str, Any]]:
     """Return the derivation of each variable that a cell run made, in the order of its versions.
 
+    These are fields of ``VariableOrigin``.
     A value that the cell itself replaced is among them if another variable was made from it.
 
     Args:
@@ -425,7 +414,7 @@ def _derived(
     by_functions = {name for each in bodies for name in each.writes | each.mutated | each.reached}
     # Inputs that a later statement replaces.
     replaced = set[InputRef]()
-    found: list[_Derived] = []
+    found: list[dict[str, Any]] = []
 
     def given_by(names: Iterable[str], binds: Set[str] = frozenset()) -> set[InputRef]:
         """Return the inputs that a statement that ``binds`` names gets by reading ``names``."""
@@ -445,10 +434,11 @@ def _derived(
 
     def add(name: str, its: set[InputRef], until: int = 0) -> None:
         its -= {InputRef(name=name, version=versions[name])}
-        read = tuple(source for source, ref in files.items() if ref in its)
         plain = its.difference(files.values())
-        gone = tuple(sorted({ref.name for ref in plain & replaced}))
-        found.append(_Derived(name, versions[name], tuple(sorted(plain)), read, gone, until))
+        found.append({"name": name, "version": versions[name], "until": until})
+        found[-1]["inputs"] = tuple(sorted(plain))
+        found[-1]["sources"] = tuple(source for source, ref in files.items() if ref in its)
+        found[-1]["replaced"] = tuple(sorted({ref.name for ref in plain & replaced}))
 
     for number, (each, anew) in enumerate(zip(ran, rebinds, strict=True)):
         by_calls = through if each.calls else set[InputRef]()
