@@ -120,6 +120,10 @@ class OriginLedger:
     """
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
         # The undone runs: at the start and after each undo; then as of the end of each run.
@@ -279,16 +283,6 @@ class OriginLedger:
                 if (key := (ref.name, ref.version)) not in seen:
                     seen.add(key)
                     found += [made] if (made := self.at_version(ref)) else []
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._origins.clear()
-        self._cells.clear()
-        self._began.clear()
-        self._written.clear()
-        self._matched.clear()
-        self._taken_back = [{}]
-        self._gone_back.clear()
 
 
 # Recording a cell run

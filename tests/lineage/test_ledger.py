@@ -151,6 +151,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
     "a swapped pair": ((X_AND_Y, "x, y = y, x"), "x", {"y": 1}),
     "a value in between": (("k = 5", "x = k\ny = x + 1\nx = 2"), "y", {"x": 1}),
     "a value that a call may change": (("x = [1]\ny = len(x)\nprint(f(x))",), "y", {"x": 1}),
+    "a number handed to a call": (("k = [1]\ndef f(*a): pass", "n = 4\nf(n, k)"), "n", {}),
     "a name bound to the same object": (("x = 1\ny = [x]", "x = 1\ny = [x]"), "y", {"x": 1}),
     "a value in between is not the last one": (("k = 5", "x = k\ny = x + 1\nx = 2"), "x", {}),
     "what it was before": (("x = 1", "x += 1"), "x", {"x": 1}),
