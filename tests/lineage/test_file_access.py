@@ -33,14 +33,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_computed_path_is_seen(folder: Path) -> None:
-    with watching() as watch:
-        for name in ("b.csv", "a.csv", "b.csv"):
-            pd.read_csv(Path("data") / name)
-    assert list(watch.read) == [str(folder / "data/b.csv"), str(folder / "data/a.csv")]
-    assert sources_in(watch.read, folder) == ("data/b.csv", "data/a.csv")
-
-
 def test_reads_are_seen_and_writes_are_not(folder: Path) -> None:
     with watching() as watch:
         Path("data/a.csv").read_bytes()

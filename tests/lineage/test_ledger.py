@@ -9,7 +9,7 @@ from watched_notebook import Notebook
 
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, VariableOrigin
-from parsimony_kernel.lineage.snapshot import difference, visible
+from parsimony_kernel.lineage.snapshot import visible
 
 
 @pytest.fixture
@@ -89,12 +89,6 @@ def test_private_names_and_imports_are_no_variables() -> None:
     hidden = {"In": names["In"]}
     assert list(visible(names, hidden)) == ["f", "x"]
     assert list(visible({**names, "In": [5]}, hidden)) == ["In", "f", "x"]
-
-
-def test_changes_are_by_identity() -> None:
-    one, two = [1], [1]
-    found = difference({"a": one, "b": one, "c": one}, {"a": one, "b": two, "d": one})
-    assert (found.changed, found.deleted) == (("b", "d"), ("c",))
 
 
 def test_only_nameable_variables_count() -> None:
