@@ -419,7 +419,7 @@ class Checkpoints:
         doubted = dict[str, Kept]()
         for name in (*sorted(likely), *sorted(others)):
             value, is_likely = bound[name], name in likely
-            value = value() if type(value) is ref else value
+            value = ref.__call__(value) if issubclass(type(value), ref) else value
             if is_likely or is_free(value) or holds_objects(value):
                 kept = self._keep(newest, value)
             else:
