@@ -13,6 +13,7 @@ Module = ast.Module
 _NONSENSE = (SyntaxError, ValueError, RecursionError, MemoryError)
 # Words that IPython runs as a magic without ``%`` if they are the whole cell.
 _AUTOMATIC = names("magics", "automatic")
+_CONTINUED = re.compile(r"(\s*(?:[^\W\d][\w., ]*=\s*)?[!%].*)\\")
 # Long blanks before an exclamation mark take the tokenizer a minute.
 _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
 # The prefix of database tables among variable names. The blank in it rules out a clash.
@@ -48,8 +49,7 @@ def tree(code: str) -> ast.Module:
 def parse_cell(code: str) -> tuple[str, ast.Module, Exception | None]:
     """Translate a cell in IPython's syntax to Python; return the text, its tree and any error.
 
-    Lines keep their numbers, except after a magic that goes on in the next line; the body of a cell
-    magic is an argument of a call on its first line.
+    Lines keep their numbers; the body of a cell magic is an argument of a call on its first line.
     If part of the cell doesn't parse, the tree has only its magics and commands.
     """
     module, error = parse(code)
@@ -81,13 +81,26 @@ def transformed(text: str) -> str:
     from IPython.core.inputtransformer2 import TransformerManager
 
     head = len(text) - len(text.lstrip("\n"))  # IPython strips these
-    plain = _BLANKS.sub(" ", text)
+    plain = _joined(_BLANKS.sub(" ", text))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd line ends
             return "\n" * head + str(TransformerManager().transform_cell(plain))
     except (*_NONSENSE, tokenize.TokenError, IndexError):
         return ""
+
+
+def _joined(text: str) -> str:
+    """Join each continued magic into one line, and pad with empty lines to keep line numbers."""
+    found: list[str] = []
+    empty = 0
+    for line in text.split("\n"):
+        if found and (begun := _CONTINUED.fullmatch(found[-1])):
+            found[-1], empty = begun[1] + line, empty + 1
+        else:
+            found += [*[""] * empty, line]
+            empty = 0
+    return "\n".join([*found, *[""] * empty])
 
 
 def is_table(name: str) -> bool:

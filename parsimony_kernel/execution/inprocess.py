@@ -397,7 +397,7 @@ class CellExecution:
         if not self._is_recorded:
             # An unknown origin is incomplete; the previous origin would be wrong.
             for name in (*self._effect.changed, *self._effect.deleted):
-                self.executor.origin_ledger.drop(name)
+                self.executor.origin_ledger.go_back(name, 0)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """Build the output of the cell; ``duration`` in seconds."""

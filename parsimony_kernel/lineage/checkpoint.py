@@ -516,13 +516,7 @@ class Checkpoints:
         changed = then.copies.changed()
         return change_since(self, then, changed, self._holds(then, changed))
 
-    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
-        """Undo ``change``, see ``take_back``.
-
-        A name that was rebound or changed again since is left alone, with all objects it holds,
-        and is reported as ``kept``; so is every name that shares a part with it.
-        """
-        return take_back(self, change)
+    undo = take_back
 
     def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
         """Return the graph of the objects that ``values`` hold, which stops at the namespace."""

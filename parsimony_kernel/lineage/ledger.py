@@ -184,7 +184,10 @@ class OriginLedger:
         return {name: self.version(name) for name in self._origins}
 
     def go_back(self, name: str, version: int) -> None:
-        """Set the current version of ``name`` to an earlier one; 0 means of unknown origin."""
+        """Set the current version of ``name`` to an earlier one; 0 means unknown or deleted.
+
+        If it is bound again, its versions go on counting.
+        """
         if name in self._origins:
             self._gone_back[name] = version
 
@@ -201,10 +204,6 @@ class OriginLedger:
     def taken_back(self, number: int | None = None) -> TakenBack:
         """Return the runs that are undone now, or that were when the run ``number`` ended."""
         return self._taken_back[-1] if number is None else self._began[number - 1]
-
-    def drop(self, name: str) -> None:
-        """Record that ``name`` was deleted. If it is bound again, its versions go on counting."""
-        self.go_back(name, 0)
 
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
@@ -349,7 +348,7 @@ def stamp_effect(
         ledger.stamp(VariableOrigin(**ran, **each, source_states=states, cell_run=number))
     made = tuple(InputRef(name=name, version=ledger.version(name)) for name in changed)
     for name in effect.deleted:
-        ledger.drop(name)
+        ledger.go_back(name, 0)
     ledger.record(
         CellRun(
             **ran,

@@ -284,8 +284,7 @@ def observe_cell(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
-    named, read_by = _sources(names, after, opened, cwd)
-    sources = named | read_by
+    sources, read_by = _sources(names, after, opened, cwd)
     paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     to_write = _handed(names, after, WRITES_FILES)  # to calls that may not have run
@@ -314,7 +313,7 @@ def observe_cell(
 def _sources(
     cell: Cell, after: Mapping[str, Any], opened: Mapping[str, Collection[int]], cwd: Path
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-    """Return the sources that are named, and the files that were read.
+    """Return all sources, and the files among them that were read.
 
     Each comes with the numbers of its statements in the cell.
     """
@@ -331,7 +330,7 @@ def _sources(
             for line in lines:  # perhaps of several statements
                 numbers = range(bisect_left(last, line) - 1, bisect(first, line) - 1)
                 read_by[source].update(numbers or (-1,))
-    return named, read_by
+    return named | read_by, read_by
 
 
 def _handed(names: Names, bound: Mapping[str, Any], functions: Set[str]) -> Iterator[str]:
