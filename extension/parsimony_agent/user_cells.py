@@ -117,7 +117,7 @@ class UserCells:
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
         looked, before = self._looked(code)
         is_body = any(_CAPTURING in begun.code for begun in self._open)
-        watch = Watch()
+        watch = Watch(self._shell.user_ns)
         listen(watch.hear)
         self._open.append(_Begun(info, code, looked, before, watch, is_body))
 

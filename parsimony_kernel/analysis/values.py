@@ -151,20 +151,12 @@ def _result(node: ast.Call, known: Known) -> Value | None:
 def _of_text(text: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
     """Evaluate a method call on a string or a path abstractly."""
     if not text.path:
-        return _up_to(text, "{") if method == "format" else None
+        return None
     if method == "joinpath":
         return _joined((text, *handed), path=True)
     if method in _LISTING:
         return (_joined((text, *(handed or (Text(("*",)),))), path=True),)
     return text if method in _SAME or method == "open" else None
-
-
-def _up_to(text: Text, mark: str) -> Text:
-    """Return ``text`` with everything from ``mark`` on unknown."""
-    for number, part in enumerate(text.parts):
-        if isinstance(part, str) and mark in part:
-            return replace(text, parts=(*text.parts[:number], part.partition(mark)[0], None))
-    return text
 
 
 # Roots: the names that an expression's object comes from

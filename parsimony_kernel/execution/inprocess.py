@@ -271,7 +271,6 @@ class CellExecution:
     reason: Reason | None = None
     is_late: bool = False
     overwritten: tuple[str, ...] = ()
-    watch: Watch = field(default_factory=Watch)
     _effect: CellEffect = field(default_factory=CellEffect)
     _after: dict[str, Any] = field(default_factory=dict)
     _summaries: list[KernelOutputType] = field(default_factory=list)
@@ -282,6 +281,7 @@ class CellExecution:
 
     def __post_init__(self, permit: Permit | None) -> None:
         self.namespace = self.executor.namespace()
+        self.watch = Watch(self.namespace, self.cell.filename)
         with self._recording():
             self._looked = before_cell(self.cell.code, self.namespace)
         there = visible(self.namespace, self.executor.hidden())
@@ -349,7 +349,7 @@ class CellExecution:
                     self.cell.code,
                     self.folder,
                     looked=self._looked,
-                    opened=tuple(self.watch.read),
+                    opened=dict(self.watch.read),
                     written=dict(self.watch.written),
                 )
         ledger = self.executor.origin_ledger
@@ -397,7 +397,7 @@ class CellExecution:
         if not self._is_recorded:
             # An unknown origin is incomplete; the previous origin would be wrong.
             for name in (*self._effect.changed, *self._effect.deleted):
-                self.executor.origin_ledger.drop(name)
+                self.executor.origin_ledger.go_back(name, 0)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """Build the output of the cell; ``duration`` in seconds."""

@@ -517,7 +517,7 @@ class RemoteExecutor(CellExecutor):
         self._variables.clear()
         for name, version in self.origin_ledger.versions().items():
             if version:
-                self.origin_ledger.drop(name)
+                self.origin_ledger.go_back(name, 0)
 
 
 def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:

@@ -6,11 +6,13 @@ touches, not on the size of the data. A change is kept so that it can be undone 
 a redo is the undo of an undo.
 """
 
+from abc import ABCMeta
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
 from logging import Logger
 from types import ModuleType
 from typing import Any, NamedTuple
+from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_RECEIVER
 from parsimony_kernel.analysis.cell_names import Cell
@@ -417,6 +419,7 @@ class Checkpoints:
         doubted = dict[str, Kept]()
         for name in (*sorted(likely), *sorted(others)):
             value, is_likely = bound[name], name in likely
+            value = ref.__call__(value) if issubclass(type(value), ref) else value
             if is_likely or is_free(value) or holds_objects(value):
                 kept = self._keep(newest, value)
             else:
@@ -486,8 +489,10 @@ class Checkpoints:
         before = {name: _was(target, name, holds) for name in names}
         lost = target.copies.lost.keys()
         back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
-        # A copy that still differs is of a later moment, of memory that an earlier one shares.
-        for key in () if back.lost else target.copies.changed():
+        # Any other copy that still differs is of a later moment, of memory that an earlier one
+        # shares.
+        broken = set[int]().union(*(holds.get(name, ()) for name in back.lost))
+        for key in target.copies.changed().keys() - broken:
             del target.copies.by_id[key]
         return back
 
@@ -511,13 +516,7 @@ class Checkpoints:
         changed = then.copies.changed()
         return change_since(self, then, changed, self._holds(then, changed))
 
-    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
-        """Undo ``change``, see ``take_back``.
-
-        A name that was rebound or changed again since is left alone, with all objects it holds,
-        and is reported as ``kept``; so is every name that shares a part with it.
-        """
-        return take_back(self, change)
+    undo = take_back
 
     def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
         """Return the graph of the objects that ``values`` hold, which stops at the namespace."""
@@ -547,7 +546,9 @@ def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
 
 
 def _changes_shared(name: str, value: Any, what: Cell) -> bool:
-    """Whether code sets something in a module or a logger, which count as constant elsewhere."""
+    """Whether code changes what is kept elsewhere: in a module, a logger, an abstract class."""
+    if issubclass(type(value), ABCMeta):
+        return any(call.root == name and call.last == "register" for call in what.calls)
     if not issubclass(type(value), ModuleType | Logger) or name not in what.mutated:
         return False
     # ``np.append`` is a function of the module, not a method that changes it.

@@ -135,7 +135,7 @@ ATOMS = frozenset(
         type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
         functools.cached_property, types.GenericAlias, types.UnionType, types.GetSetDescriptorType,
         types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
-        object, operator.itemgetter, operator.attrgetter,
+        object, operator.itemgetter, operator.attrgetter, types.CodeType, types.TracebackType,
     }
 )  # fmt: skip
 ATOM_IDS = frozenset(map(id, ATOMS))

@@ -325,8 +325,8 @@ _CONTAINERS: dict[type, Native] = {
 }
 # Further fields of these types, by the names of their descriptors.
 _MEMBERS: dict[type, str] = {
-    BaseException: "args",
-    types.FunctionType: "__defaults__ __kwdefaults__ __closure__",
+    BaseException: "args __traceback__ __cause__ __context__ __suppress_context__",
+    types.FunctionType: "__defaults__ __kwdefaults__ __closure__ __code__",
     types.CellType: "cell_contents",
     functools.partial: "func args keywords",
     types.MethodType: "__func__ __self__",
@@ -335,6 +335,7 @@ _MEMBERS: dict[type, str] = {
 _NO_ITEMS = (object, types.SimpleNamespace, str, bytes, int, float, complex, frozenset, *_MEMBERS)
 _NATIVES = dict.fromkeys(_NO_ITEMS, _BARE) | _CONTAINERS
 _CLASS_OF: Any = vars(object)["__class__"]
+_BASES: Any = vars(type)["__bases__"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +433,7 @@ def kind_of(value: Any) -> Kind | None:
     """Return how ``value`` is copied, ``None`` if it can't be."""
     kind: Any = type(value)
     if issubclass(kind, type):
-        return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
+        return Kind(kind, type, _CLASS, (_CLASS_OF, _BASES)) if classes.is_theirs(value) else None
     known = _kind(kind)
     if known is not None and known.native is _FRAME:
         # Accessors are created on first access, and code may register more.

@@ -1,12 +1,11 @@
-"""The diff of a change to the variables, as lines for people: per name, and per table its columns.
+"""The diff of a change to the variables, as lines for people: one per name.
 
 It is bounded in time and size and runs no user code. The values in a table are not compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
 from parsimony_kernel.lineage.copies import Copy, kind_of
@@ -15,23 +14,21 @@ from parsimony_kernel.lineage.snapshot import GONE
 
 _MOST_NAMES = 40
 _MOST_CHARS = 60
-_MOST_COLUMNS = 10
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
 
-class Diff(dict[str, tuple[str, ...]]):
-    """The lines on each variable and file that differs, by name or path, variables first.
+class Diff(dict[str, str]):
+    """The line on each variable and file that differs, by name or path, variables first.
 
-    The first line is about the name, the others about the content. ``+`` means new, ``-`` gone,
-    ``~`` changed, ``?`` perhaps changed.
+    ``+`` means new, ``-`` gone, ``~`` changed, ``?`` perhaps changed.
     """
 
     def lines(self) -> list[str]:
         """Return all lines, or those of the first names if there are very many."""
         if not self:
             return ["Nothing that it did to the variables is left to tell."]
-        lines = [line for each in [*self.values()][:_MOST_NAMES] for line in each]
+        lines = [*self.values()][:_MOST_NAMES]
         more = len(self) - _MOST_NAMES
         return [*lines, f"And {more} more."] if more > 0 else lines
 
@@ -61,11 +58,11 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
         if name in uncertain and (one is ABSENT or one is other):
-            found[name] = (f"? {name}: perhaps changed (there was no copy)",)
+            found[name] = f"? {name}: perhaps changed (there was no copy)"
         elif one is not other or name in touched:
-            found[name] = lines_of(name, (one, other), held, {**held, **images})
+            found[name] = line_of(name, (one, other), held, {**held, **images})
     for state in sorted(files, key=lambda each: each.path):
-        found[str(state.path)] = (_of_file(state),)
+        found[str(state.path)] = _of_file(state)
     return found
 
 
@@ -77,10 +74,10 @@ def _of_file(state: FileState) -> str:
     return f"~ {name}: {was} → file, {size:,} bytes"
 
 
-def lines_of(
+def line_of(
     name: str, values: tuple[Any, Any], before: Mapping[int, Copy], after: Mapping[int, Copy]
-) -> tuple[str, ...]:
-    """Return the diff lines of one name.
+) -> str:
+    """Return the diff line of one name.
 
     Args:
         name: the name.
@@ -90,15 +87,13 @@ def lines_of(
         after: copies of their content after, by id.
     """
     one, other = values
-    held, then = _held(one, before), _held(other, after)
-    was, now = _words(one, held), _words(other, then)
+    was, now = _words(one, before), _words(other, after)
     if one is ABSENT:
-        return (f"+ {name}: {now}",)
+        return f"+ {name}: {now}"
     if other is ABSENT:
-        return (f"- {name}: {was}",)
+        return f"- {name}: {was}"
     how = ", changed in place" if one is other else ", bound anew" if was == now else ""
-    line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    return (line, *(f"    {each}" for each in _column_lines(held, then)))
+    return f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
 
 
 def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
@@ -112,28 +107,14 @@ def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
         return None
 
 
-def _column_lines(one: Any, other: Any) -> Iterator[str]:
-    """Yield the columns that only one of two frames has."""
-    was, now = (dict.fromkeys(map(short, _columns(each))) for each in (one, other))
-    for what, labels, than in (("added", now, was), ("removed", was, now)) if was and now else ():
-        if new := [each for each in labels if each not in than]:
-            more = " …" if len(new) > _MOST_COLUMNS else ""
-            told = ", ".join(new[:_MOST_COLUMNS])
-            yield f"{plural('column', len(new))} {what}: {told}{more}"
-
-
-def _columns(held: Any) -> Iterable[Any]:
-    axes: Sequence[Any] = getattr(held, "axes", ())  # a manager's; a series has one
-    return axes[0] if len(axes) == 2 else getattr(held, "columns", ())
-
-
 # Rendering single values
 
 
-def _words(value: Any, held: Any) -> str:
-    """Render ``value`` as it was when it had the content ``held``."""
+def _words(value: Any, copies: Mapping[int, Copy]) -> str:
+    """Render ``value`` as it was when ``copies`` were made, of it or of others."""
     if value is ABSENT or value is GONE:
         return "no longer there"
+    held = _held(value, copies)
     if classes.is_frame(type(value)) and held is not None:
         return f"{_name_of(type(value))}, {_by(len(axis) for axis in reversed(held.axes))}"
     return short(held if type(held) is type(value) else value)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -66,11 +67,16 @@ class Watch:
     Files that are written are also recorded for the whole process, in ``WRITTEN``.
 
     Args:
-        read: the files read.
+        namespace: the globals of the cell.
+        filename: the file name of the cell's code, if known.
+        read: the files read, each with the lines of the cell that were running; 0 stands for
+            another thread or task.
         written: the files written or replaced, each with whether it was read before that.
     """
 
-    read: dict[str, None] = field(default_factory=dict)
+    namespace: Any = None
+    filename: str = ""
+    read: dict[str, set[int]] = field(default_factory=dict)
     written: dict[str, bool] = field(default_factory=dict)
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
@@ -91,11 +97,22 @@ class Watch:
             return
         is_read = not (is_moved or flags & _WRITES) and Path(path).is_file()
         if is_read and len(self.read) < MOST_FILES:
-            self.read.setdefault(path)
+            self.read.setdefault(path, set()).add(self._line())
             if len(READ) < _MOST_WRITTEN:
                 READ.setdefault(path)
         if (is_moved or flags & WRITES) and len(self.written) < MOST_FILES:
             self.written[path] = path in self.read or self.written.get(path, False)
+
+    def _line(self) -> int:
+        """Return the line of the cell, not of one nested in it, that this thread is running."""
+        frame: FrameType | None = sys._getframe(1)
+        line = 0
+        while frame is not None:
+            code, is_ours = frame.f_code, frame.f_globals is self.namespace
+            if is_ours and code.co_name == "<module>" and self.filename in ("", code.co_filename):
+                line = frame.f_lineno
+            frame = frame.f_back
+        return line
 
 
 def _note_written(place: Any) -> None:

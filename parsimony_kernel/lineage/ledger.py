@@ -7,34 +7,35 @@ doesn't depend on the size of the data, and is the same for the user's cells and
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
 from parsimony_kernel.analysis.cell_names import Cell, Statement
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.file_access import SourceState
 from parsimony_kernel.lineage.observe import CellEffect
 
-_HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS
+# Calls of these names leave their arguments unchanged.
+_HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS | READS_FILES
 
 
-class _Fact(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class InputRef(_Fact):
+@dataclass(frozen=True, order=True, slots=True)
+class InputRef:
     """A variable used as input, at the version it had then."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # for loading it back
 
     name: str
     version: int
 
 
-class _Ran(_Fact):
+class _Ran(BaseModel):
     """The code that ran, on whose behalf and when.
 
     Args:
@@ -42,6 +43,8 @@ class _Ran(_Fact):
             folder are relative to it.
         source_states: the state of these files after the code ended.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     actor: Literal["user", "agent"]
     notebook_path: str
@@ -110,10 +113,6 @@ FILE = "file "
 TakenBack = Mapping[str, Set[int]]
 
 
-def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
-    return tuple(sorted(refs, key=lambda ref: (ref.name, ref.version)))
-
-
 class OriginLedger:
     """The current origin of each name, and the earlier ones.
 
@@ -121,6 +120,10 @@ class OriginLedger:
     """
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
         # The undone runs: at the start and after each undo; then as of the end of each run.
@@ -181,7 +184,10 @@ class OriginLedger:
         return {name: self.version(name) for name in self._origins}
 
     def go_back(self, name: str, version: int) -> None:
-        """Set the current version of ``name`` to an earlier one; 0 means of unknown origin."""
+        """Set the current version of ``name`` to an earlier one; 0 means unknown or deleted.
+
+        If it is bound again, its versions go on counting.
+        """
         if name in self._origins:
             self._gone_back[name] = version
 
@@ -198,10 +204,6 @@ class OriginLedger:
     def taken_back(self, number: int | None = None) -> TakenBack:
         """Return the runs that are undone now, or that were when the run ``number`` ended."""
         return self._taken_back[-1] if number is None else self._began[number - 1]
-
-    def drop(self, name: str) -> None:
-        """Record that ``name`` was deleted. If it is bound again, its versions go on counting."""
-        self.go_back(name, 0)
 
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
@@ -235,7 +237,7 @@ class OriginLedger:
             for ref, number in self.rewritten(origin, origin.cell_run).items():
                 if number not in runs or not self._made(number, origin.name):
                     found.add(ref)
-        return _sorted(found)
+        return tuple(sorted(found))
 
     def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
         """Return the sources that cells wrote to after ``ran`` read them.
@@ -280,16 +282,6 @@ class OriginLedger:
                 if (key := (ref.name, ref.version)) not in seen:
                     seen.add(key)
                     found += [made] if (made := self.at_version(ref)) else []
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._origins.clear()
-        self._cells.clear()
-        self._began.clear()
-        self._written.clear()
-        self._matched.clear()
-        self._taken_back = [{}]
-        self._gone_back.clear()
 
 
 # Recording a cell run
@@ -340,7 +332,7 @@ def stamp_effect(
     changed = sorted({*effect.changed, *bound, *tables})
     versions = {name: ledger.version(name) for name in effect.bound}
     versions |= {name: ledger.next_version(name) for name in changed}
-    derived = _derived(cell, inputs, versions, {*changed}, {*effect.in_place}, stopped_at)
+    derived = _derived(cell, inputs, effect, versions, {*changed}, stopped_at)
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,
@@ -349,20 +341,19 @@ def stamp_effect(
         "run_id": scope.run_id,
         "code": code,
         "code_sha": sha,
-        "sources": effect.sources,
-        "source_states": effect.files,
         "at": at,
     }
-    plain, no_files = _made_of_literals(cell), {**ran, "sources": (), "source_states": ()}
     for each in derived:
-        its = no_files if each.name in plain else ran
-        ledger.stamp(VariableOrigin(**its, **each._asdict(), cell_run=number))
+        states = tuple(state for state in effect.files if state.path in each["sources"])
+        ledger.stamp(VariableOrigin(**ran, **each, source_states=states, cell_run=number))
     made = tuple(InputRef(name=name, version=ledger.version(name)) for name in changed)
     for name in effect.deleted:
-        ledger.drop(name)
+        ledger.go_back(name, 0)
     ledger.record(
         CellRun(
             **ran,
+            sources=tuple(effect.sources),
+            source_states=effect.files,
             number=number,
             reads=inputs,
             made=made,
@@ -374,54 +365,40 @@ def stamp_effect(
     )
 
 
-def _made_of_literals(cell: Cell) -> Set[str]:
-    """Return the names made of literals and of each other alone, for which no file was read."""
-    found = set[str]()
-    for each in cell.statements:
-        is_opaque = each.calls or each.magics or each.imported or each.defines or each.strings
-        names = each.writes | each.mutated
-        found = found - names if is_opaque or each.reads - found else found | names
-    return found
-
-
-class _Derived(NamedTuple):
-    """What ``VariableOrigin`` holds of one variable's derivation."""
-
-    name: str
-    version: int
-    inputs: tuple[InputRef, ...]
-    replaced: tuple[str, ...]
-    until: int = 0
-
-
 def _derived(
     cell: Cell,
     before: Collection[InputRef],
+    effect: CellEffect,
     versions: dict[str, int],
     changed: Set[str],
-    in_place: Set[str],
     stopped_at: int,
-) -> list[_Derived]:
+) -> list[dict[str, Any]]:
     """Return the derivation of each variable that a cell run made, in the order of its versions.
 
+    These are fields of ``VariableOrigin``.
     A value that the cell itself replaced is among them if another variable was made from it.
 
     Args:
         before: the variables that the cell read, also through functions, as of its start.
+        effect: what the cell did.
         versions: by name, the next version of a variable in ``changed``, and the current one of
             others that the cell bound. It is updated to the versions after the cell.
         changed: the variables that the cell made.
-        in_place: names in ``changed`` that still have the object they had before.
         stopped_at: the line at which the cell failed, 0 if it didn't or the line is unknown.
     """
-    old = {ref.name: {ref} for ref in before}
+    # A source is an input like a variable that never changes its version.
+    sources, in_place = effect.sources, {*effect.in_place}
+    files = {source: InputRef(name=FILE + source, version=0) for source in sources}
+    old = {ref.name: {ref} for ref in (*before, *files.values())}
     ran = [each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at]
     rebinds = [_rebound_by(each, stopped_at) & (changed - in_place) for each in ran]
     # How many of the remaining statements bind each name anew.
     left = Counter(name for names in rebinds for name in names)
-    # Inputs used only inside functions: they count as inputs of every statement with a call.
+    # Inputs used only inside functions, or by other threads: they count as inputs of every
+    # statement with a call.
     own = {name for each in ran for name in each.reads | each.mutated}
     through = {ref for ref in before if ref.name not in own}
+    through |= {files[source] for source, numbers in sources.items() if -1 in numbers}
     # The inputs of each name so far, and the names that functions and classes use.
     inputs: dict[str, set[InputRef]] = {}
     uses: dict[str, Set[str]] = {}
@@ -430,7 +407,7 @@ def _derived(
     by_functions = {name for each in bodies for name in each.writes | each.mutated | each.reached}
     # Inputs that a later statement replaces.
     replaced = set[InputRef]()
-    found: list[_Derived] = []
+    found: list[dict[str, Any]] = []
 
     def given_by(names: Iterable[str], binds: Set[str] = frozenset()) -> set[InputRef]:
         """Return the inputs that a statement that ``binds`` names gets by reading ``names``."""
@@ -450,18 +427,26 @@ def _derived(
 
     def add(name: str, its: set[InputRef], until: int = 0) -> None:
         its -= {InputRef(name=name, version=versions[name])}
-        gone = tuple(sorted({ref.name for ref in its & replaced}))
-        found.append(_Derived(name, versions[name], _sorted(its), gone, until))
+        plain = its.difference(files.values())
+        found.append({"name": name, "version": versions[name], "until": until})
+        found[-1]["inputs"] = tuple(sorted(plain))
+        found[-1]["sources"] = tuple(source for source, ref in files.items() if ref in its)
+        found[-1]["replaced"] = tuple(sorted({ref.name for ref in plain & replaced}))
 
     for number, (each, anew) in enumerate(zip(ran, rebinds, strict=True)):
         by_calls = through if each.calls else set[InputRef]()
+        read = {files[source] for source, numbers in sources.items() if number in numbers}
         replaced |= {ref for ref in by_calls if left[ref.name]}
-        names = _made_by(each)
+        names = each.writes | each.mutated | each.reached
+        if any(call.last not in _HARMLESS for call in each.calls):
+            lasting = {name for name in effect.fixed if not left[name]}
+            names |= each.touched & (changed - lasting | cell.deletes)
         if each.defines:  # names in its body are looked up at the call
-            made = {name: {*by_calls} for name in names}
+            made = {name: {*by_calls, *read} for name in names}
         else:
             binds = each.certain & each.writes
-            made = {name: given_by(each.inputs_of(name), binds) | by_calls for name in names}
+            given = by_calls | read
+            made = {name: given_by(each.inputs_of(name), binds) | given for name in names}
         for name in anew:
             if InputRef(name=name, version=versions[name]) in replaced:
                 add(name, inputs[name] | given_by(uses.get(name, ())), number)
@@ -491,11 +476,3 @@ def _rebound_by(statement: Statement, stopped_at: int) -> Set[str]:
     if not statement.rebinds or 0 < stopped_at <= statement.lines[1]:
         return frozenset()
     return statement.certain & statement.writes - statement.mutated
-
-
-def _made_by(statement: Statement) -> Set[str]:
-    """Return the names that ``statement`` makes or mutates, or that a call in it may mutate."""
-    made = statement.writes | statement.mutated | statement.reached
-    if any(call.last not in _HARMLESS for call in statement.calls):
-        return made | statement.touched
-    return made

@@ -230,8 +230,7 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
             return chain(cells, classes.beside(value))
         return islice(cells, most)
     if kind is FunctionType:
-        known = kind_of(value)
-        return known.parts(known.look(value)) if known is not None else ()
+        return parts_now(value)
     return gc.get_referents(value)
 
 

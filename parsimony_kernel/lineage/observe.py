@@ -5,8 +5,9 @@ that a call may have mutated are fingerprinted before the cell and compared afte
 budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
+from bisect import bisect, bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path, PosixPath
@@ -19,7 +20,7 @@ from parsimony_kernel.analysis.calls import (
     READS_FILES,
     WRITES_FILES,
 )
-from parsimony_kernel.analysis.cell_names import Cell
+from parsimony_kernel.analysis.cell_names import Cell, Names
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
@@ -211,24 +212,27 @@ class CellEffect:
     Args:
         changed: names rebound or mutated in place.
         deleted: names that are gone.
-        sources: files and addresses that the cell names or opened.
+        sources: files and addresses that the cell names or opened, each with the numbers of the
+            statements that read it, else of those that name it; -1 stands for another thread.
         reads: variables that it used, also through notebook functions.
         asked: other names that it used, which may be database tables.
         in_place: names in ``changed`` that still have the same object.
         bound: names that it bound, perhaps to the same object as before.
         files: the state of the paths in ``sources`` after the cell ended.
         written: the files that it wrote.
+        fixed: names in ``changed`` whose objects nothing can mutate.
     """
 
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     files: tuple[SourceState, ...] = ()
     written: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def observe_cell(
@@ -238,7 +242,7 @@ def observe_cell(
     cwd: Path,
     *,
     looked: Looked | None = None,
-    opened: Iterable[str] = (),
+    opened: Mapping[str, Collection[int]] = MappingProxyType({}),
     written: Mapping[str, bool] = MappingProxyType({}),
     shown: tuple[Any, ...] = (),
 ) -> CellEffect:
@@ -254,8 +258,9 @@ def observe_cell(
         code: the cell after IPython's transforms.
         cwd: the working folder, for relative paths.
         looked: the result of ``before_cell``; without it, only static analysis is used.
-        opened: absolute paths of the files opened for reading meanwhile.
-        written: those opened for writing, each with whether it was read before, see ``Watch``.
+        opened: absolute paths of the files opened for reading meanwhile, each with the lines of
+            the cell that were running, see ``Watch``.
+        written: those opened for writing, each with whether it was read before.
         shown: the cell's result, to which the caller holds one more reference. References are
             counted, so there must be no others.
     """
@@ -279,17 +284,16 @@ def observe_cell(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
-    paths_handed = tuple(_handed(names, after, READS_FILES))
-    read_from = (*sources_in(paths_handed, cwd, paths_handed), *sources_in(opened, cwd))
-    sources = (*sources_in(names.literals, cwd), *read_from)
-    paths = (source for source in dict.fromkeys(sources) if "://" not in source)
+    sources, read_by = _sources(names, after, opened, cwd)
+    paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
-    named = _handed(names, after, WRITES_FILES)  # by calls that may not have run
-    rewrote = (path for path in named if looked.files.get(path) != source_state(path, cwd))
+    to_write = _handed(names, after, WRITES_FILES)  # to calls that may not have run
+    rewrote = (path for path in to_write if looked.files.get(path) != source_state(path, cwd))
+    changed = sorted({*found.changed, *in_place})
     return CellEffect(
-        changed=tuple(sorted({*found.changed, *in_place})),
+        changed=tuple(changed),
         deleted=found.deleted,
-        sources=tuple(dict.fromkeys(sources)),
+        sources={source: tuple(sorted(numbers)) for source, numbers in sources.items()},
         reads=tuple(sorted(reads & before.keys())),
         asked=tuple(sorted(reads - before.keys())),
         in_place=tuple(sorted(in_place - set(found.changed))),
@@ -297,15 +301,39 @@ def observe_cell(
         files=tuple(
             replace(
                 SourceState(path) if path in rewritten else source_state(path, cwd),
-                is_read=path in read_from,
+                is_read=path in read_by,
             )
             for path in paths
         ),
         written=sources_in((*written, *rewrote), cwd),
+        fixed=tuple(name for name in changed if is_immutable(after[name])),
     )
 
 
-def _handed(names: Cell, bound: Mapping[str, Any], functions: Set[str]) -> Iterator[str]:
+def _sources(
+    cell: Cell, after: Mapping[str, Any], opened: Mapping[str, Collection[int]], cwd: Path
+) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+    """Return all sources, and the files among them that were read.
+
+    Each comes with the numbers of its statements in the cell.
+    """
+    named, read_by = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
+    for number, each in enumerate(cell.statements or (cell,)):
+        for source in sources_in(each.literals, cwd):
+            named[source].add(number)
+        handed = tuple(_handed(each, after, READS_FILES))
+        for source in sources_in(handed, cwd, handed):
+            read_by[source].add(number)
+    first, last = zip((0, 0), *(each.lines for each in cell.statements), strict=True)
+    for path, lines in opened.items():
+        for source in sources_in((path,), cwd):
+            for line in lines:  # perhaps of several statements
+                numbers = range(bisect_left(last, line) - 1, bisect(first, line) - 1)
+                read_by[source].update(numbers or (-1,))
+    return named | read_by, read_by
+
+
+def _handed(names: Names, bound: Mapping[str, Any], functions: Set[str]) -> Iterator[str]:
     """Yield the path arguments of calls of ``functions``, such as ``read_parquet``."""
     for path in (call.args[0] for call in names.calls if call.last in functions and call.args):
         parts = path.parts if isinstance(path, Text) else [path]

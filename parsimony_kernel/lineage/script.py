@@ -18,6 +18,7 @@ from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
+from parsimony_kernel.lineage.why import safe
 
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
@@ -115,11 +116,6 @@ class _Part(NamedTuple):
     binds: Set[str]
     touches: Set[str]
     moves: Set[str]
-
-    @property
-    def is_future(self) -> bool:
-        """Whether it is a ``__future__`` import, which has to come first."""
-        return self.statement.source.startswith("from __future__")
 
     @property
     def is_blind(self) -> bool:
@@ -324,8 +320,12 @@ class _Groups:
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:
-    """Return the statements of a cell, with magics that run Python replaced by their statements."""
-    return tuple(inner for each in cell.statements for inner in _of_magic(each))
+    """Return the statements of a cell, with magics that run Python replaced by their statements.
+
+    Imports from ``__future__`` are left out: they would have to come first.
+    """
+    every = (inner for each in cell.statements for inner in _of_magic(each))
+    return tuple(each for each in every if not each.source.startswith("from __future__"))
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:
@@ -431,8 +431,6 @@ class _Walk:
         if is_whole and (run.failed or not parts):
             raise _stopped(left)
         own = {name for each in parts for name in each.statement.writes}
-        # Under "from __future__ import annotations", names in annotations aren't evaluated.
-        futures = {place for place, each in enumerate(parts) if each.is_future}
         kept = set[int]()
         for place, each in reversed([*enumerate(parts)]):
             statement = each.statement
@@ -448,14 +446,13 @@ class _Walk:
             self._live -= statement.certain
             self._found -= statement.certain
             self._live |= each.reads
-            if not futures:
-                self._asked |= statement.now - own
+            self._asked |= statement.now - own
             if each.is_blind:
                 self._live |= self._program.tracked
         if is_whole:
             self._found |= made
         if kept:
-            self.kept[run.number] = kept | futures
+            self.kept[run.number] = kept
 
     def _is_needed(self, part: _Part) -> bool:
         """Return whether a statement binds a needed name, or advances a needed stream."""
@@ -524,21 +521,17 @@ def _stopped(names: Collection[str]) -> SliceError:
 
 def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]) -> Script:
     held = []
-    blocks, futures, sources = list[str](), dict[str, None](), dict[str, None]()
+    blocks, sources = list[str](), dict[str, None]()
     for number, places in sorted(walk.kept.items()):
         run = program.runs[number - 1]
-        parts = program.parts(run)
-        kept = [parts[place] for place in sorted(places)]
-        futures |= {each.statement.source: None for each in kept if each.is_future}
-        plain = tuple(each.statement for each in kept if not each.is_future)
-        if plain:
-            held.append((run, plain))
-            blocks += ["", f"# {_one_line(_place(run, turns))}", *(each.source for each in plain)]
-            every = [each.statement for each in parts]
-            sources |= dict.fromkeys(each for each in run.sources if _is_read(each, plain, every))
-    head = [f"# Rebuilds {name}.", *(f"# Reads {_one_line(each)}" for each in sources)]
-    for first in (futures, sorted(SEEDS[each] for each in walk.seeds)):
-        head += ["", *first] if first else []
+        every = [each.statement for each in program.parts(run)]
+        kept = tuple(every[place] for place in sorted(places))
+        held.append((run, kept))
+        blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
+        sources |= dict.fromkeys(each for each in run.sources if _is_read(each, kept, every))
+    head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
+    seeds = sorted(SEEDS[each] for each in walk.seeds)
+    head += ["", *seeds] if seeds else []
     return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), tuple(sources))
 
 
@@ -553,7 +546,3 @@ def _place(run: CellRun, turns: Mapping[str, int]) -> str:
     if run.run_id in turns:
         return f"cell of turn {turns[run.run_id]} ({run.actor})"
     return f"cell {run.number} ({run.actor})"
-
-
-def _one_line(text: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in text)

@@ -61,16 +61,17 @@ def why(
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     changed = {*ledger.stale(name, chain)}
-    used = {id(each): [*each.inputs, *ledger.rewritten(each, each.cell_run)] for each in chain}
-    steps = [
-        each
-        for at, each in enumerate(chain)
-        if at < MOST_STEPS or not changed.isdisjoint(used[id(each)])
-    ][: 2 * MOST_STEPS]
-    stale = dict.fromkeys(ref for each in steps for ref in used[id(each)] if ref in changed)
-    places = _places(ledger, turns or {})
+
+    def stale_in(step: VariableOrigin) -> list[InputRef]:
+        used = [*step.inputs, *ledger.rewritten(step, step.cell_run)]
+        return [ref for ref in used if ref in changed]
+
+    older = [each for each in chain[MOST_STEPS:] if stale_in(each)] if changed else []
+    steps = [*chain[:MOST_STEPS], *older[:MOST_STEPS]]
+    stale = dict.fromkeys(ref for each in steps for ref in stale_in(each))
+    places = _places(ledger, {each.cell_run for each in steps}, turns or {})
     count = len(chain)
-    heading = f"{_safe(name)} comes from {count:,} {plural('step', count)}"
+    heading = f"{safe(name)} comes from {count:,} {plural('step', count)}"
     heading += ", newest first." if count > 1 else "."
     if stale:
         heading += f" Stale: {', '.join(_now(ref, ledger) for ref in stale)}."
@@ -88,28 +89,31 @@ def why(
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> str:
     if name in present:
         return (
-            f"{_safe(name)} was bound before origins were tracked, or by something that is no "
+            f"{safe(name)} was bound before origins were tracked, or by something that is no "
             "cell, so where it comes from is not known. Run the cell that makes it again."
         )
     known = ledger.versions()
-    deleting = [each for each in ledger.cell_runs() if name in each.deleted]
+    deleting = [each.number for each in ledger.cell_runs() if name in each.deleted][-1:]
     if name in known and deleting:
-        return f"{_safe(name)} was deleted by {_places(ledger, {})[deleting[-1].number]}."
+        return f"{safe(name)} was deleted by {_places(ledger, deleting, {})[deleting[0]]}."
     there = sorted({*present, *(each for each, version in known.items() if version)})
     folded = {each.casefold(): each for each in there}
     near = difflib.get_close_matches(name.casefold(), folded, n=_NEAREST, cutoff=0.6)
-    meant = f" Did you mean {', '.join(_safe(folded[each]) for each in near)}?" if near else ""
-    return f"There is no variable {_safe(name)}.{meant}"
+    meant = f" Did you mean {', '.join(safe(folded[each]) for each in near)}?" if near else ""
+    return f"There is no variable {safe(name)}.{meant}"
 
 
-def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
-    """Return a description of each cell run for people, by number."""
+def _places(
+    ledger: OriginLedger, numbers: Collection[int], turns: Mapping[str, int]
+) -> dict[int, str]:
+    """Return descriptions for people of the cell runs ``numbers``."""
     steps: dict[str, int] = {}
     found = {}
     for run in ledger.cell_runs():
         if run.actor == "agent":
             steps[run.run_id] = steps.get(run.run_id, 0) + 1
-        found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
+        if run.number in numbers:
+            found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
     return found
 
 
@@ -138,13 +142,13 @@ def _statements_of(origin: VariableOrigin) -> str:
 
 
 def _lines_of(code: str) -> str:
-    lines = [_safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.strip().split("\n")]
+    lines = [safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.strip().split("\n")]
     left = len(lines) - _MOST_LINES
     more = [f"… {left:,} more {plural('line', left)}"] if left > 0 else []
     return "\n".join(lines[:_MOST_LINES] + more)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Escape characters of ``text`` that a terminal would interpret as control sequences."""
     return "".join(
         each if each.isprintable() else " " if each.isspace() else ascii(each)[1:-1]
@@ -154,7 +158,7 @@ def _safe(text: str) -> str:
 
 def _now(used: InputRef, ledger: OriginLedger) -> str:
     if used.name.startswith(FILE):
-        return f"{_safe(used.name)} (written again since)"
+        return f"{safe(used.name)} (written again since)"
     version = ledger.version(used.name)
     return f"{_versioned(used)} (now {f'v{version}' if version else 'gone'})"
 
@@ -164,18 +168,18 @@ def _details(step: VariableOrigin) -> Iterator[str]:
     known = [each for each in step.inputs if each.version]
     if known:
         yield f"made from {_listed([*map(_versioned, known)])}"
-    unknown = [_safe(each.name) for each in step.inputs if not each.version]
+    unknown = [safe(each.name) for each in step.inputs if not each.version]
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
     for source in step.sources[:_MOST_INPUTS]:
-        yield f"reads {_safe(source)}"
+        yield f"reads {safe(source)}"
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
         yield f"reads {more:,} more {plural('source', more)}"
 
 
 def _versioned(each: InputRef | VariableOrigin) -> str:
-    return f"{_safe(each.name)} v{each.version}"
+    return f"{safe(each.name)} v{each.version}"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -73,6 +73,9 @@ async def test_uncopied_changes_are_named(
         ("import types; own = types.ModuleType('own')", "own.size = 5", "own"),
         ("import numpy as np", "np.append([1], 2); np.char.add(['a'], ['b'])", ""),
         ("import sys", "sys.path.append('a'); sys.path.pop()", "sys"),
+        ("import collections.abc as abc", "abc.Sized.register(type('A', (), {}))", "abc"),
+        ("import abc\nclass A(abc.ABC): pass", "A.register(type('B', (), {}))", "A"),
+        ("import abc\nclass A(abc.ABC): pass", "A.size = 5", ""),
     ],
 )
 async def test_setting_shared_by_all_code_is_named(

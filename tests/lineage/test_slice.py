@@ -243,9 +243,13 @@ async def test_accessor_result_is_a_value_after_undo(desk: Desk, cell: str) -> N
     assert "= 'x'" not in script
 
 
-async def test_future_imports_come_first(desk: Desk, tmp_path: Path) -> None:
-    await desk.run("from __future__ import annotations\ndef f(x: Nothing): return x", "y = f(1)")
+async def test_future_imports_are_left_out(desk: Desk, tmp_path: Path) -> None:
+    future = "from __future__ import annotations\n"
+    await desk.run(f"{future}def f(x: int): return x", "y = f(1)")
     assert rebuilt(desk, "y", tmp_path) == 1
+    await desk.run(f"{future}def f(x: Nothing): return x", "y = f(1)")
+    with pytest.raises(SliceError, match="'Nothing'"):
+        sliced(desk, "y")
 
 
 async def test_deleted_name_falls_back_to_builtin(desk: Desk, tmp_path: Path) -> None:

@@ -343,5 +343,6 @@ async def go_back(steps: list[str], hop: int) -> None:
 @BOUNDED
 @given(st.lists(CELLS, min_size=1, max_size=5), st.integers(1, 3))
 @example(["l1.append(5)", "r1[0] = 0"], 2)
+@example(["it = iter(l1)", "l1 = [1, n1]\na1 += 1", "exec('l1.append(5)')"], 1)
 def test_any_sequence_restores_to_any_checkpoint(steps: list[str], hop: int) -> None:
     asyncio.run(go_back(steps, hop))
