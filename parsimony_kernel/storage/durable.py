@@ -77,27 +77,18 @@ def _flush(handle: int) -> None:
 
 def _flush_all(handles: Sequence[int]) -> None:
     """Sync open files or folders side by side: a disk serves such waits together."""
-    if len(handles) < 2:
-        for handle in handles:
-            _flush(handle)
-        return
-    with ThreadPoolExecutor(len(handles)) as pool:
+    with ThreadPoolExecutor(len(handles) or 1) as pool:
         others = [pool.submit(_flush, handle) for handle in handles[1:]]
-        _flush(handles[0])
+        for handle in handles[:1]:
+            _flush(handle)
         for other in others:
             other.result()
 
 
-def _sync_names(*folders: Path) -> None:
-    """Sync the directory entries of ``folders``, and those on the path to them like ``_anchor``."""
-    _anchor(*folders, entries=True)
+def _sync_names(*folders: Path, only_above: bool = False) -> None:
+    """Sync the directory entries of ``folders``, and once per process those on the path to them.
 
-
-def _anchor(*folders: Path, entries: bool = False) -> None:
-    """Sync every directory entry on the path to ``folders``, once per process.
-
-    Existing folders are synced too: their creator may have been killed before its own sync. With
-    ``entries`` those of ``folders`` are synced with them, every time.
+    Existing folders are synced too: their creator may have been killed before its own sync.
     """
     news: dict[Path, tuple[int, ...]] = {}
     wanted = dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders)
@@ -109,7 +100,7 @@ def _anchor(*folders: Path, entries: bool = False) -> None:
             news[each] = inode
     if os.name == "nt":  # Windows can't open a folder
         return
-    own = wanted if entries else {}
+    own = {} if only_above else wanted
     with ExitStack() as opened:
         handles = []
         for folder in own | dict.fromkeys(each.parent for each in news):
@@ -252,7 +243,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     """
     with _explained(folder, "create the folder"):
         _make_missing(folder, mode)
-        _anchor(folder)
+        _sync_names(folder, only_above=True)
 
 
 def _make_missing(folder: Path, mode: int = 0o777) -> None:
@@ -278,32 +269,22 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return path in create_all({path: data}, mode=mode)
 
 
-def create_all(
-    files: Mapping[Path, bytes], *, mode: int = 0o666, gate: Path | None = None
-) -> frozenset[Path]:
+def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
     """Create several files like ``create``, with fewer disk waits: sync all data, then all names.
-
-    Args:
-        files: the bytes of each file by its path.
-        gate: one of these paths; if it exists already, no file is created.
 
     Returns the paths that this call created.
     """
-    files = {path: data for path, data in files.items() if path == gate or not _is_synced(path)}
+    files = {path: data for path, data in files.items() if not _is_synced(path)}
     for path in files:
         with _explained(path.parent, "create the folder"):
             _make_missing(path.parent)
     with _explained(next(iter(files), Path())):
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
-        if gate is not None and gate not in news:
-            return frozenset()
         with _drafts(news, mode) as drafts:
-            made = {gate} if gate is not None and _link_new(drafts[gate], gate) else set[Path]()
-            if gate is None or made:
-                made |= {each for each in news if each != gate and _link_new(drafts[each], each)}
+            made = frozenset(path for path in news if _link_new(drafts[path], path))
         _sync_names(*(path.parent for path in files))
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
-    return frozenset(made)
+    return made
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
