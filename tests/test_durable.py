@@ -25,15 +25,11 @@ def test_create_keeps_existing_file(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_gated_files_are_created_together_or_not(tmp_path: Path) -> None:
-    gate, one, two = (tmp_path / name for name in ("names/gate", "a/one", "b/two"))
-    files = {gate: b"mine", one: b"1", two: b"2"}
-    assert durable.create_all(files, gate=gate) == {gate, one, two}
-    assert durable.create_all(files | {tmp_path / "three": b"3"}) == {tmp_path / "three"}
-    one.unlink()
-    assert durable.create_all({**files, tmp_path / "four": b"4"}, gate=gate) == frozenset()
-    assert not one.exists()
-    assert not (tmp_path / "four").exists()
+def test_several_files_are_created_unless_they_exist(tmp_path: Path) -> None:
+    one, two, three = (tmp_path / name for name in ("a/one", "b/two", "three"))
+    assert durable.create_all({one: b"1", two: b"2"}) == {one, two}
+    assert durable.create_all({one: b"0", two: b"0", three: b"3"}) == {three}
+    assert [each.read_bytes() for each in (one, two, three)] == [b"1", b"2", b"3"]
     assert not list(tmp_path.rglob(".parsimony-*"))
 
 

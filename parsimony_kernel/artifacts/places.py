@@ -52,20 +52,12 @@ class Folder:
         workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
-    def create_all(
-        self, files: Mapping[str, bytes], log: str, gate: Mapping[str, bytes] = {}
-    ) -> Collection[str]:
-        """Create several files and an empty log; return the files that this call created.
-
-        Args:
-            files: the bytes of each file by its path.
-            log: the path of the log that they belong to.
-            gate: at most one more file; if it exists already, nothing is created.
-        """
+    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
+        """Create several files and an empty log; return the files that this call created."""
         workspace.prepare(self._root)
-        wanted = {self._root / path: data for path, data in {**gate, **files, log: b""}.items()}
-        made = durable.create_all(wanted, gate=next((self._root / path for path in gate), None))
-        return [path for path in (*gate, *files) if self._root / path in made]
+        wanted = {self._root / path: data for path, data in {**files, log: b""}.items()}
+        made = durable.create_all(wanted)
+        return [path for path in files if self._root / path in made]
 
     def replace(self, path: str, data: bytes) -> None:
         """Replace the contents of a file, creating it if missing."""
@@ -169,12 +161,8 @@ class Bucket:
         _note(self._listed(), path)
         return True
 
-    def create_all(
-        self, files: Mapping[str, bytes], log: str, gate: Mapping[str, bytes] = {}
-    ) -> Collection[str]:
-        if not all(self.create(path, data) for path, data in gate.items()):
-            return []
-        return [*gate, *(path for path, data in files.items() if self.create(path, data))]
+    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
+        return [path for path, data in files.items() if self.create(path, data)]
 
     def replace(self, path: str, data: bytes) -> None:
         with self._told(path):

@@ -206,20 +206,21 @@ class ArtifactStore:
         """
         entry = entry.model_copy(update={"content_sha": snapshot_sha(entry.kind, data)})
         self.place.look()
-        claim = entry.kind, entry.live_name, entry.notebook
-        gate = "" if not entry.live_name else _claim_path(*claim[:2])
-        if gate and self.place.is_there(gate):
+        claim, files = (entry.kind, entry.live_name, entry.notebook), dict[str, bytes]()
+        name = entry.live_name and _claim_path(*claim[:2])
+        if name and self.place.is_there(name):
             self.claim(*claim, gives_up=gives_up)
-            gate = ""
+        elif name:
+            files[name] = _claimed(*claim)
         newest = self.latest(entry.kind, entry.logical_id)
         reused = newest is not None and newest.ref == entry.ref and self.is_whole(entry.ref)
         snapshots = {} if reused else {entry.ref: data}
         if code is not None and entry.code_ref is not None:
             snapshots[entry.code_ref] = code
-        files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
+        files |= {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
         log = log_path(entry.kind, entry.logical_id)
-        made = self.place.create_all(files, log, {gate: _claimed(*claim)} if gate else {})
-        if gate and gate not in made:
+        made = self.place.create_all(files, log)
+        if name in files and name not in made:
             # Another publisher was first, perhaps with the same content: start over.
             return self.publish(entry, data, code=code, gives_up=gives_up)
         for ref, kept in snapshots.items():

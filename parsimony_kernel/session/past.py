@@ -23,15 +23,11 @@ _OUTCOMES = ("restored", "removed", "kept", "lost")
 
 @dataclass
 class _Entry:
-    """A run's changes of variables, newest last, and of files, and whether they are undone.
-
-    ``left``: files left as they were by the last undo or redo, for the next one but one.
-    """
+    """A run's changes of variables, newest last, and of files, and whether they are undone."""
 
     changes: list[Change] = field(default_factory=list)
     files: list[FileState] = field(default_factory=list)
     undone: bool = False
-    left: list[FileState] = field(default_factory=list)
 
 
 class Changes:
@@ -83,9 +79,8 @@ class Changes:
     def undo(self, run_id: str, executor: BaseCodeExecutor, *, redo: bool = False) -> PutBack:
         """Undo a run, newest change first, or with ``redo`` re-apply it.
 
-        Names bound or changed since are kept, for good if anything else went back; a file that was
-        written to since is tried again after a redo. A run of which all was kept can be tried
-        again, once later changes are undone.
+        Names bound and files written to since are kept, for good if anything else went back. A run
+        of which all was kept can be tried again, once later changes are undone.
 
         Raises:
             KeyError: Nothing of this run can be undone or redone.
@@ -102,9 +97,7 @@ class Changes:
         done = [*(back for back, _ in came), of_files]
         if any(done):
             inverses = [inverse for _, inverse in came if inverse is not None]
-            self._by_run[run_id] = _Entry(
-                inverses, [*files_back, *entry.left], not redo, files_left
-            )
+            self._by_run[run_id] = _Entry(inverses, files_back, not redo)
             if not (inverses or files_back):
                 del self._by_run[run_id]
             self._make_room(run_id)

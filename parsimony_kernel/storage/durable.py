@@ -10,7 +10,8 @@ import os
 import secrets
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -74,32 +75,40 @@ def _flush(handle: int) -> None:
             raise
 
 
-def _sync_names(*folders: Path) -> None:
-    """Sync the directory entries of ``folders``."""
-    for folder in folders if os.name != "nt" else ():  # Windows can't open a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
+def _flush_all(handles: Sequence[int]) -> None:
+    """Sync open files or folders side by side: a disk serves such waits together."""
+    with ThreadPoolExecutor(len(handles) or 1) as pool:
+        others = [pool.submit(_flush, handle) for handle in handles[1:]]
+        for handle in handles[:1]:
             _flush(handle)
-        finally:
-            os.close(handle)
+        for other in others:
+            other.result()
 
 
-def _anchor(*folders: Path) -> None:
-    """Sync every directory entry on the path to ``folders``, once per process.
+def _sync_names(*folders: Path, only_above: bool = False) -> None:
+    """Sync the directory entries of ``folders``, and once per process those on the path to them.
 
     Existing folders are synced too: their creator may have been killed before its own sync.
     """
     news: dict[Path, tuple[int, ...]] = {}
-    for whole in (Path(os.path.realpath(folder)) for folder in folders):
+    wanted = dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders)
+    for whole in wanted:
         for each in (whole, *whole.parents[:-1]):
             inode = (each.stat().st_ino,)
             if each in news or _anchored.get(each) == inode:
                 break
             news[each] = inode
-    for above in {each.parent for each in news}:
-        # An unreadable ancestor contains no entry that we created.
-        with suppress(PermissionError):
-            _sync_names(above)
+    if os.name == "nt":  # Windows can't open a folder
+        return
+    own = {} if only_above else wanted
+    with ExitStack() as opened:
+        handles = []
+        for folder in own | dict.fromkeys(each.parent for each in news):
+            # An unreadable ancestor contains no entry that we created.
+            with suppress(*() if folder in own else (PermissionError,)):
+                handles.append(os.open(folder, os.O_RDONLY))
+                opened.callback(os.close, handles[-1])
+        _flush_all(handles)
     _anchored.update(news)
 
 
@@ -168,16 +177,11 @@ def _drafts(
                     view = memoryview(data)
                     while view:
                         view = view[os.write(handles[path], view) :]
-                    if len(files) > 1 and hasattr(os, "posix_fadvise"):
-                        # Start write-back now, so that the first sync below waits for all files
-                        # and the later ones hardly wait.
-                        os.posix_fadvise(handles[path], 0, 0, os.POSIX_FADV_DONTNEED)
                     if like is not None:
                         _make_like(handles[path], like)
-            for path, handle in handles.items():
-                with _explained(path):
-                    if files[path]:  # an empty file has no data to sync
-                        os.fsync(handle)
+            # An empty file has no data to sync.
+            with _explained(next(iter(files), Path())):
+                _flush_all([handle for path, handle in handles.items() if files[path]])
         yield drafts
     finally:
         for draft in drafts.values():
@@ -239,7 +243,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     """
     with _explained(folder, "create the folder"):
         _make_missing(folder, mode)
-        _anchor(folder)
+        _sync_names(folder, only_above=True)
 
 
 def _make_missing(folder: Path, mode: int = 0o777) -> None:
@@ -265,34 +269,22 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return path in create_all({path: data}, mode=mode)
 
 
-def create_all(
-    files: Mapping[Path, bytes], *, mode: int = 0o666, gate: Path | None = None
-) -> frozenset[Path]:
+def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
     """Create several files like ``create``, with fewer disk waits: sync all data, then all names.
-
-    Args:
-        files: the bytes of each file by its path.
-        gate: one of these paths; if it exists already, no file is created.
 
     Returns the paths that this call created.
     """
-    files = {path: data for path, data in files.items() if path == gate or not _is_synced(path)}
+    files = {path: data for path, data in files.items() if not _is_synced(path)}
     for path in files:
         with _explained(path.parent, "create the folder"):
             _make_missing(path.parent)
     with _explained(next(iter(files), Path())):
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
-        if gate is not None and gate not in news:
-            return frozenset()
         with _drafts(news, mode) as drafts:
-            made = {gate} if gate is not None and _link_new(drafts[gate], gate) else set[Path]()
-            if gate is None or made:
-                made |= {each for each in news if each != gate and _link_new(drafts[each], each)}
-        folders = {path.parent for path in files}
-        _anchor(*folders)
-        _sync_names(*folders)
+            made = frozenset(path for path in news if _link_new(drafts[path], path))
+        _sync_names(*(path.parent for path in files))
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
-    return frozenset(made)
+    return made
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
@@ -304,7 +296,6 @@ def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 def _put(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     with _explained(path), _drafts({path: data}, mode, like) as drafts:
         drafts[path].replace(path)
-        _anchor(path.parent)
         _sync_names(path.parent)
 
 
@@ -396,7 +387,6 @@ def settle(path: Path) -> None:
                 now = _unchanged_since(os.fstat(handle))
         finally:
             os.close(handle)
-        _anchor(path.parent)
         _sync_names(path.parent)
         _anchored[path] = now
 

@@ -153,9 +153,10 @@ class Keyring:
             keys = None
         if keys is None or any(each.key_id != _id_of(each.secret) for each in keys):
             raise KeyringError(
-                f"The file of signing keys {str(self._path)!r} is damaged: bring it back from a "
-                "copy, or remove it to go on with a new key; questions signed with its keys "
-                "cannot be resumed then."
+                f"The file of signing keys {str(self._path)!r} is damaged: restore it from a "
+                "backup, or delete it and run the cell again, which makes a new key. Questions "
+                "that wait can't be answered then, and each workspace's journal has to be accepted "
+                "once with 'jupyter parsimony trust'."
             )
         return keys
 

@@ -17,7 +17,6 @@ from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -419,15 +418,3 @@ class TestAChartAndAReport:
         desk.publisher.publish("notebook", "x = 1", title="clean", run_id="r1")
         with pytest.raises(RefreshError, match="publish it again instead"):
             await desk.refresh("clean")
-
-
-@pytest.mark.kernel
-async def test_refresh_runs_in_a_fresh_kernel(desk: Desk) -> None:
-    published = desk.publish("dataset", "by_town", "By town")
-    chart = desk.publish("chart", "chart", "Towns")
-    assert not (await refresh_named(desk.publisher, "By town", RemoteExecutor)).changed
-    assert not (await refresh_named(desk.publisher, "Towns", RemoteExecutor)).changed
-    (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
-    done = await refresh_named(desk.publisher, "By town", RemoteExecutor, accept=True)
-    assert done.changed
-    assert (desk.lines(published), desk.lines(chart)) == (2, 1)

@@ -118,8 +118,12 @@ def calls_of(act: acts.Act, folder: Path) -> list[tuple[str, int]]:
     return calls
 
 
-# How often threads wait for one another, and memory is asked for, is another number in each run.
-_BY_CHANCE = {"futex", "brk", "mmap", "munmap", "madvise", "mprotect", "sched_yield"}
+# How many threads are started, how often they wait for one another, and memory is asked for, is
+# another number in each run.
+_BY_CHANCE = {
+    *("futex", "brk", "mmap", "munmap", "madvise", "mprotect", "sched_yield"),
+    *("clone", "clone3", "gettid", "rt_sigprocmask"),
+}
 
 
 def kill_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:

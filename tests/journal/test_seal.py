@@ -1,5 +1,6 @@
 """The seal of a journal: what another program changes in the file is found."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -143,18 +144,24 @@ def test_journal_without_its_key_is_usable_and_unverified(place: Path, tmp_path:
         assert journal.verify() is None
 
 
-def test_damaged_key_file_stops_a_write_instead_of_breaking_the_seal(
-    place: Path, keyring: Keyring, tmp_path: Path
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_damaged_key_file_stops_a_write_and_its_remedies_work(
+    place: Path, keyring: Keyring, tmp_path: Path, is_restored: bool
 ) -> None:
     file = tmp_path / "keys" / "keys.json"
     whole = file.read_bytes()
     file.write_bytes(whole[:-9])
     with closing(SqliteJournal(place, keyring=keyring)) as journal:
         for act in (lambda: journal.append("a", TextDelta(content="x")), journal.verify):
-            with pytest.raises(JournalError, match=r"The file of signing keys .* is damaged"):
+            with pytest.raises(JournalError, match=r"keys.json' is damaged: restore .* or delete"):
                 act()
-        file.write_bytes(whole)
+        file.write_bytes(whole) if is_restored else file.unlink()
         journal.append("a", TextDelta(content="x"))
+        if not is_restored:
+            assert keyring.current().key_id != json.loads(whole)[-1]["key_id"]
+            assert "the key that sealed it is not here" in str(journal.verify())
+            journal.accept({})  # as 'jupyter parsimony trust' does
+            journal.append("a", TextDelta(content="y"))
         assert journal.verify() is None
 
 

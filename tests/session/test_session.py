@@ -248,19 +248,6 @@ async def test_notebook_of_any_name_works(folder: Path, scripted: Any, name: str
     assert len(session.artifacts()) == 1
 
 
-async def test_two_sessions_answer_a_question_once(start: Any) -> None:
-    first, second = start([ASK, DONE]), start([DONE])
-    await gather(first.turn("sum it", cell_key="a"))
-    (row,) = second.pending()
-    await gather(first.resume("1"))
-    with pytest.raises(SessionError, match="No question is waiting"):
-        await gather(second.resume("1"))
-    assert not second.journal.resume_turn(
-        row.record.nonce, RunStarted(run_id="late", request="", model="")
-    )
-    assert second._model.requests == []
-
-
 async def test_empty_request_is_refused_with_example(start: Any) -> None:
     session = start()
     with pytest.raises(SessionError, match="for example"):
