@@ -156,7 +156,7 @@ def _column(summary: Mapping[str, Any]) -> Column:
     seen = tuple(each for each in samples if each.strip().casefold() not in missing)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
-    is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in seen)
+    is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)
     is_year &= bool(words.filler("years") & {*words.fold(name)})
     kind = "year" if kind == "number" and is_year else kind
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()

@@ -762,6 +762,34 @@ async def test_what_was_silently_another_thing(
     assert said in turn.summary
 
 
+FLATS = """
+import pandas as pd
+flats = pd.DataFrame({
+    "built": [1930.0, None, 1990.0, 2001.0], "rent": [700.0, 800.0, 900.0, 650.0],
+    "listed": pd.to_datetime(["2025-01-02", "2025-03-04", "2025-05-06", "2025-07-08"]),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("flats built before 1950", "Rows (built < 1950): 1 of 4."),
+        ("mean rent by year", ["listed", "built"]),
+        ("flats since 2000", ["listed", "built"]),
+        ("total built", "can't compute that with built"),
+        ("drop flats with built", 'what "drop with" is for'),
+    ],
+)
+async def test_years_beside_dates_are_not_taken_for_them(
+    notebook: Notebook, request_: str, said: object
+) -> None:
+    await notebook.run(FLATS)
+    turn = await notebook.ask(request_)
+    found = turn.choices or f"{turn.arguments}"
+    assert found == said if turn.choices else str(said) in found
+
+
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
