@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from rapidfuzz import fuzz
+
 from parsimony_kernel.core import chat
-from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
@@ -217,10 +218,11 @@ class _Planner:
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
-        low, is_outside = path.casefold(), path.startswith(("/", "..", "~"))
+        low, base = path.casefold(), path.casefold().rpartition("/")[2]
         found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
-        if not (found or is_outside) and (near := nearest(path, self.files)):
-            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", [near])
+        near = [f for f in self.files if fuzz.ratio(base, f.casefold().rpartition("/")[2]) >= 80]
+        if near and not (found or path.startswith(("/", "..", "~"))):
+            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
         return found[0] if len(found) == 1 else path
 
     # -- code --------------------------------------------------------------------------------
