@@ -170,8 +170,7 @@ class _Planner:
         while path:
             self._load_file(self._path(path), name)
             left, path, name = _apart(left)
-        names = {t.name.casefold() for t in self.loaded}
-        said = {t.low for t in left if t.kind != "sign"} - names
+        said = {t.low for t in left if t.kind != "sign"} - {t.name.casefold() for t in self.loaded}
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str) -> None:
@@ -341,11 +340,12 @@ class _Planner:
     # -- afterwards --------------------------------------------------------------------------
 
     def _latest(self, *, is_drawn: bool) -> code.Cell:
-        """What is meant by "it": what this turn has made, else the newest."""
+        """What is meant by "it": what this turn made, else the last one, or the newest chart."""
         if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        names = [name for names in self.saved for name in names if name in known]
+        saved = self.saved if is_drawn else self.saved[-1:]
+        names = [name for names in saved for name in names if name in known]
         names = [self.subject] if self.subject and not is_drawn else names or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
         title = code.capital(names[-1].replace("_", " "))

@@ -778,6 +778,7 @@ flats = pd.DataFrame({
         ("mean rent by year", ["listed", "built"]),
         ("flats since 2000", ["listed", "built"]),
         ("total built", "can't compute that with built"),
+        ("number of flats with missing built", "Number of rows (built is missing): 1."),
         ("drop flats with built", 'what "drop with" is for'),
     ],
 )
