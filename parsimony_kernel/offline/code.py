@@ -264,10 +264,9 @@ def text(macro: str, *about: Any) -> str:
 def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    own = (capital, words.quoted, words.singular, words.spoken)
-    env.filters |= {each.__name__: each for each in own}
+    env.filters |= {each.__name__: each for each in (capital, words.singular, words.spoken)}
     env.filters |= {"py": words.literal, "field": _field, "escaped": re.escape}
-    env.filters["month"] = month_name.__getitem__
+    env.filters |= {"month": month_name.__getitem__, "quoted": words.quoted}
     env.filters["slug"] = lambda name: "_".join(words.fold(name))[:40].strip("_")
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.tests["identifier"] = str.isidentifier

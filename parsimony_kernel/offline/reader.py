@@ -466,8 +466,7 @@ class Reader:
     def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
         query = self.query
-        if not query.goes_on:
-            query.notes.append("Went on from the request before")
+        query.notes += ["Went on from the request before"] * (not query.goes_on)
         no_if(before.any_of and query.filters, "parts")
         query.any_of |= before.any_of
         if query.agg == "count":
@@ -476,6 +475,8 @@ class Reader:
         query.groups = query.groups or [c for c in self.bare if not c.is_measure]
         self.bare = []
         said = {f.column.base for f in query.filters}
+        again = said & {f.column.base for f in before.filters}
+        no_if(again and clause("added", " ".join(t.low for t in self.tokens)), "parts")
         query.filters += [f for f in before.filters if f.column.base not in said]
         if query.groups and before.chart == "line":
             before = replace(before, chart="auto")

@@ -219,6 +219,11 @@ async def test_a_short_request_goes_on_from_the_one_before(staff: Notebook, then
     assert "ean salary" in (await done(staff, then)).summary
 
 
+async def test_a_value_beside_another_may_be_added(staff: Notebook) -> None:
+    await done(staff, "mean salary for IT by active")
+    assert "ask in parts" in (await staff.ask("and HR")).arguments["rationale"]
+
+
 async def test_named_table_is_exported_and_published(staff: Notebook) -> None:
     await done(staff, "mean salary by department")
     turn = await done(staff, "publish people as a dataset")
