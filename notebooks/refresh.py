@@ -35,7 +35,6 @@ HERE = Path(__file__).parent
 
 _UNCOMPARED = "nbval-ignore-output"
 _REPLAYED = re.compile(r"^(%%agent .*?)--replay\b", re.MULTILINE)
-_DICE = TIMES | {r"[\d.\\]+ s of [\d,]+ s": "TIME"}
 _FACTS = ("elapsed_s", "run_id")
 _MARKUP = ("text/html", "image/svg+xml")
 _BREAK = re.compile(r"(?<=[;>])")
@@ -133,7 +132,7 @@ def _lasting(value: Any) -> Any:
         case list():
             return [_lasting(each) for each in value]
         case str():
-            return without(_DICE, value)
+            return without(TIMES, value)
     return value
 
 

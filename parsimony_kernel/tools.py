@@ -108,14 +108,24 @@ class ToolResult:
 
     @classmethod
     def from_exception(cls, exc: BaseException, *, partial_data: Any = None) -> "ToolResult":
-        """The tool raised ``exc``."""
+        """Return the result of a tool that raised ``exc``.
+
+        Args:
+            exc: the exception; its type and text are kept, no traceback.
+            partial_data: what was obtained before it failed.
+        """
         text = words_of(exc)
         message = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
         return cls(exception_message=message, partial_data=partial_data)
 
     @classmethod
     def from_failure(cls, failure: Failure, *, partial_data: Any = None) -> "ToolResult":
-        """The tool knows how it failed."""
+        """Return the result of a tool that knows how it failed.
+
+        Args:
+            failure: what went wrong, and what to do next.
+            partial_data: what was obtained before; that of ``failure`` by default.
+        """
         return cls(
             failure=failure,
             partial_data=failure.partial_data if partial_data is None else partial_data,
@@ -259,9 +269,12 @@ class _Spec:
 
 
 def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
-    """A pydantic model of the whole signature of ``function``, extra fields forbidden.
+    """Return a pydantic model of the whole signature of ``function``, extra fields forbidden.
 
-    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name.
+    ``**kwargs`` admits any name.
+
+    Raises:
+        TypeError: a parameter is positional-only or ``*args``.
     """
     name = getattr(function, "__name__", "arguments")
     signature = inspect.signature(function, eval_str=True)
@@ -386,7 +399,13 @@ def tool(
     """Turn a typed function into a ``Tool``: schema from its signature, description from its doc.
 
     A plain function runs in a thread of its own, which cannot be stopped: one that outlives its
-    deadline is cut off and runs on. ``options`` are ``Tool``'s other fields.
+    deadline is cut off and runs on.
+
+    Args:
+        function: the function; without it, a decorator is returned.
+        name: the tool's name for the model; the function's by default.
+        description: what the model reads; its docstring by default.
+        options: ``Tool``'s other fields.
     """
     spec = _Spec(name, description, options)
     if function is not None:

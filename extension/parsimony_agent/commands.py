@@ -44,6 +44,7 @@ _ON_DISK = (
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
 _STOPPED = "Stopped: the server was not started."
+_WITHOUT_CODE = ("forgotten", "replaced", "handed_off")
 Stop = CancellationRequest | None
 
 # -- turns
@@ -95,7 +96,7 @@ def redo(magics: AgentMagics, turn: str | None = None) -> Told:
     return _put_back(magics, turn, is_redo=True)
 
 
-def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
+def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     session = magics.session
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
@@ -106,11 +107,8 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())
     stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
-    also = []
-    if not is_redo and number is None and ordinal != max(each.ordinal for each in turns):
-        request = shortened(inline(turn.request), 60)
-        also = [f"It was the newest with changes to undo: {request}"]
-    return put_back_words(ordinal, back, stays, *also, is_redo=is_redo)
+    request = shortened(inline(turn.request), 60)
+    return put_back_words(ordinal, back, request, stays, is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:
@@ -274,13 +272,19 @@ def _tools_in_words(tools: Iterable[Tool]) -> str:
 
 
 def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -> Told:
-    """Show the code that worked in a turn, the newest by default, or put it into the next cell.
+    """Show the code that worked in a turn, by default the newest that has some, or put it into the
+    next cell.
 
     Raises:
         TurnError: no code of the turn worked.
     """
-    shown = resolve_turn(magics.session.turns(), turn)
-    steps = code_that_worked(magics.session.events(shown.run_id))
+    session = magics.session
+    named = resolve_turn(session.turns(), turn)
+    # A refused turn has only looked something up.
+    kept = [each for each in reversed(session.turns()) if each.status not in _WITHOUT_CODE]
+    wanted = [named] if turn else [*kept, named]
+    worked = ((each, code_that_worked(session.events(each.run_id))) for each in wanted)
+    shown, steps = next((each for each in worked if each[1]), (named, ()))
     if not steps:
         raise TurnError(
             f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
@@ -329,7 +333,7 @@ def described(error: BaseException, words: str = "", *, tells_values: bool = Tru
     An error's text can quote data: without ``tells_values`` only its type is given.
     """
     parts = [
-        f"{MENDING} Mend it, so that it does what it was meant to do, run the mended code, and say "
+        f"{MENDING} Fix it, so that it does what it was meant to do, run the fixed code, and say "
         "in a sentence what was wrong.",
         words.strip(),
         f"The error: {shortened(plain(_said(error, tells_values=tells_values)), _MOST_WORDS)}",

@@ -34,7 +34,7 @@ from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.outline import STATE_WORDS, cost_words
-from parsimony_kernel.view.plain_text import record_of, wrapped
+from parsimony_kernel.view.plain_text import record_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -46,7 +46,6 @@ _SAYS = 600
 _PATH = 400
 # So many names or files are listed.
 NAMED = 12
-_NARROW = 72
 
 
 def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
@@ -81,12 +80,12 @@ def why(magics: AgentMagics, name: str) -> Told:
     found = magics.session.past.why(name)
     head, _, chain = found.text().partition("\n\n")
     if not chain:
-        return head
+        return note(head)
     behind = dict.fromkeys(each.name for each in found.steps if each.name != name)
     behind |= dict.fromkeys(source for each in found.steps for source in each.sources)
     more = " …" if len(behind) > NAMED else "."
     via = f"\nMade from: {', '.join([*behind][:NAMED])}{more}" if behind else ""
-    return [words(f"{head}{via}"), words(chain, title="The steps and their code", is_code=True)]
+    return [note(f"{head}{via}"), words(chain, title="The steps and their code", is_code=True)]
 
 
 def diff(magics: AgentMagics, turn: str | None = None) -> Told:
@@ -98,36 +97,31 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 
 def put_back_words(
-    ordinal: int, back: PutBack, stays: Sequence[str] = (), *also: str, is_redo: bool
-) -> str:
-    """Describe the result of an undo or redo of turn ``ordinal``.
+    ordinal: int, back: PutBack, request: str, stays: Sequence[str] = (), *, is_redo: bool
+) -> dict[str, Any]:
+    """Describe the result of an undo or redo of turn ``ordinal``, whose ``request`` is named.
 
-    Says how complete it was, lists the names by outcome and what ``stays``, such as files, and
-    gives the consequences and ``also`` other sentences.
+    Lists the names by outcome first, then says how complete it was and what ``stays``, such as
+    files.
     """
     done = "re-applied" if is_redo else "undone"
-    head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
-    if not back:
-        head = f"Nothing of turn {ordinal} {done}."
     groups: list[tuple[str, Sequence[str]]] = [
         ("Set again as the turn left them" if is_redo else "Restored", back.restored),
         ("Deleted again" if is_redo else "Removed", back.removed),
         ("Kept, as changed or used since", back.kept),
-        ("Perhaps changed, for there was no copy", back.lost),
+        ("Perhaps changed (there was no copy)", back.lost),
     ]
     lines = [f"{what}: {', '.join(names)}" for what, names in groups if names]
-    if back.kept and not back:
-        first = "re-applied the turns before it" if is_redo else "undone what came since"
-        lines.append(f"It stays on record: try again once you have {first}.")
-    if back and not is_redo:
-        named = f": {', '.join(stays)}" if stays else "."
-        lines.append(f"New files, published artifacts and what happened outside stay{named}")
     if back:
         other = "%agent undo takes it back" if is_redo else "%agent redo re-applies it"
-        lines.append(f"{other}.")
-    # A name stays in one piece in a cell 700 pixels wide, too.
-    parts = (part for each in (*lines, *also) for part in wrapped((each,), _NARROW, "  ", "    "))
-    return "\n".join([head, *parts])
+        stay = f", except {', '.join(stays or ['new files'])} and effects outside"
+        part = f"{' in part' if back.kept else ''}{'' if is_redo else stay}"
+        lines.append(f"Turn {ordinal} ({request}) is {done}{part}. {other}.")
+    else:
+        first = "re-applied the turns before it" if is_redo else "undone what came since"
+        again = f" It stays on record: try again once you have {first}." if back.kept else ""
+        lines.append(f"Nothing of turn {ordinal} is {done}.{again}")
+    return note("\n".join(lines))
 
 
 def verify(magics: AgentMagics) -> Told:
@@ -287,7 +281,7 @@ def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = 
     parts = request_parts(requests[number - 1].request)
     if request is None:
         parts = fit(parts, lambda said: f"({said}; --request {number} shows it whole.)")
-    title = f"Request {number} to the letter; {magics.name} sent --request N shows another."
+    title = f"Request {number} exactly as sent; {magics.name} sent --request N shows another."
     return [words("\n".join([head, *lines])), words("\n\n".join(parts), title=title)]
 
 

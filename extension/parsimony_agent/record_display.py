@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_agent.controls import Control, Prompt
-from parsimony_agent.publisher import Displays
+from parsimony_agent.publisher import Bundle, Displays
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, ToolEvent
 from parsimony_kernel.core.redaction import scrubber
@@ -83,8 +83,11 @@ class Place:
         segment = segment_of(told, echo=self._elsewhere)
         head, figure, (work, about_work) = segment_bundles(segment)
         about_work = {**about_work, **facts} if ended else about_work
-        control = [self.control.bundle()] if self.control is not None else []
-        self.displays.show([head, figure, (work, about_work), *control])
+        below: list[Bundle] = [(work, about_work)]
+        if self.control is not None:
+            # Nothing stands between a question and its buttons.
+            below.insert(0 if has_buttons else 1, self.control.bundle())
+        self.displays.show([head, figure, *below])
 
 
 class TurnRecord:

@@ -28,13 +28,14 @@ _LONG_WORD = 30
 
 
 def note(text: str) -> dict[str, Any]:
-    """Return the bundle of one sentence; without text, of a blank, which takes no room.
+    """Return the bundle of lines of prose; without text, of a blank, which takes no room.
 
     A blank, since exporters complain about an empty bundle and nbval doesn't read empty text back.
     """
     if not text:
         return {"text/plain": " ", "text/html": " "}
-    return {"text/plain": plain(text), "text/html": f"<p>{unbroken(html_text(text))}</p>"}
+    lines = html_text(text).replace("\n", "<br>")
+    return {"text/plain": plain(text), "text/html": f"<p>{lines}</p>"}
 
 
 def words(text: str, *, title: str = "", is_code: bool = False) -> dict[str, Any]:

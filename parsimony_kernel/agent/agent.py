@@ -141,7 +141,11 @@ class Agent:
 
     @property
     def suspension_secret(self) -> Secret:
-        """The key that seals suspensions; ``KeyringError`` when there is none."""
+        """The key that seals suspensions.
+
+        Raises:
+            KeyringError: there is none, or it cannot be read.
+        """
         return self.signing_key()[0]
 
     def signing_key(self, key_id: str = "") -> tuple[Secret, str]:
@@ -168,7 +172,14 @@ class Agent:
         run_id: str | None = None,
         cancellation: CancellationRequest | None = None,
     ) -> RunState:
-        """Create the initial state of a run."""
+        """Create the initial state of a run.
+
+        Args:
+            message: the request.
+            ctx: earlier messages, and what the model is told of the notebook.
+            run_id: the id of the run; a new one by default.
+            cancellation: set it to stop the run.
+        """
         given, secrets = ctx or AgentContext(), self.hooks.secrets(RunContext.of(self))
         before = [{**each.to_llm("default"), "metadata": each.metadata} for each in given.messages]
         return RunState(
@@ -191,14 +202,28 @@ class Agent:
         ctx: AgentContext | None = None,
         cancellation: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Run a request and yield its events; the last one is terminal."""
+        """Run a request and yield its events; the last one is terminal.
+
+        Args:
+            message: the request.
+            ctx: earlier messages, and what the model is told of the notebook.
+            cancellation: set it to stop the run, which then ends with ``RunCancelled``.
+        """
         state = self.start(message, ctx=ctx, cancellation=cancellation)
         async with aclosing(run_loop(self, state)) as events:
             async for event in events:
                 yield event
 
     async def ask(self, message: str, *, ctx: AgentContext | None = None) -> AgentResult:
-        """Run a request and return the collected result."""
+        """Run a request and return the collected result.
+
+        Args:
+            message: the request.
+            ctx: earlier messages, and what the model is told of the notebook.
+
+        Returns:
+            The result, also of a run that failed or asks; see ``AgentResult``.
+        """
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
     async def resume(
@@ -209,7 +234,22 @@ class Agent:
         cancellation: CancellationRequest | None = None,
         max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Resume ``record`` with the person's answer; see ``admit`` for the errors."""
+        """Resume a suspended run with the person's answer and yield its further events.
+
+        Args:
+            record: the sealed record from ``UserInputRequested``.
+            reply: the number or the text of a choice, or free text.
+            cancellation: set it to stop the run.
+            max_suspension_age_s: how old the record may be, in seconds.
+
+        Raises:
+            ValueError: the answer is empty or none of the possible ones, or the rules of the run
+                have changed.
+            SuspensionTokenMismatch: the token, the seal or the version is wrong.
+            SuspensionExpired: the record is too old, or dated in the future.
+            SuspensionElsewhere: the question was asked in another workspace.
+            SuspensionConsumed: the question was answered before.
+        """
         resumed = resume_run(
             self,
             record,

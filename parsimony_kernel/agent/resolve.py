@@ -89,7 +89,7 @@ def parameters(text: str) -> dict[str, Any]:
         if name in _OURS or name.endswith("retries"):
             raise ValueError(f"parameters of a model, and {name} is the agent's own")
         if name.endswith("key"):
-            raise ValueError(f"no {name}: a key stands in the environment")
+            raise ValueError(f"no {name}: a key belongs in the environment")
     return found
 
 

@@ -180,7 +180,7 @@ class Run:
         if held.allowed:
             return (call, *rest), held.sha.removeprefix(ASKS)
         back = self.progress.declined()
-        ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
+        ran = f"What ran before it was undone. {back}" if back else "Nothing was run."
         message = f"This was not allowed. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "the call before it was declined")

@@ -121,8 +121,8 @@ def _without_title(body: str, title: str) -> str:
 def _refuse(text: str) -> None:
     if _SHORTCODE.search(text) or _SHORTCODE.search(unescape(text)) or _HEADER.search(text):
         raise ReportError(
-            "The report cannot be published, for it holds a shortcode ({{< … >}}) or a header of "
-            "its own between two lines of ---: write the text itself, or *** for a line."
+            "The report cannot be published: it holds a shortcode ({{< … >}}) or a header of its "
+            "own between two lines of ---: write the text itself, or *** for a line."
         )
 
 

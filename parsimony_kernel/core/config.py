@@ -48,5 +48,10 @@ class FileStore(Protocol):
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace the file atomically."""
+        """Replace the file atomically.
+
+        Args:
+            path: relative, with forward slashes.
+            data: the whole content.
+        """
         ...

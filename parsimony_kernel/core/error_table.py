@@ -39,7 +39,7 @@ class Row:
         weak: numbers and names that some use for quite different things, so words come first.
         of_databases: the words mean the same when a database says them.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
-            " (status 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
+            " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
         remedy: what a person can do; a row with one has the sentence as its blocker.
     """

@@ -86,7 +86,12 @@ _KINDS = {"dataset": Dataset, "chart": Chart, "report": Report, "notebook": Scri
 
 
 def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
-    """Fold a stream of events into its result."""
+    """Fold a stream of events into its result.
+
+    Args:
+        events: the events of one run, in order.
+        context: kept in the result, as ``context``.
+    """
     kept = tuple(events)
     published: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     summary = ""

@@ -53,11 +53,22 @@ class BaseCodeExecutor(ABC):
     async def eval(
         self, expr: str, dry_run: bool = False, timeout_seconds: float | None = None
     ) -> KernelOutput:
-        """Evaluate one expression; a statement is an error in the output."""
+        """Evaluate one expression.
+
+        Args:
+            expr: Python source of an expression; a statement is an error in the output.
+            dry_run: leave nothing behind, as for ``execute``.
+            timeout_seconds: the deadline; ``None`` for no limit.
+        """
 
     @abstractmethod
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
-        """Set the working folder of later cells to ``cwd``."""
+        """Set the working folder of later cells.
+
+        Args:
+            cwd: the path of the folder.
+            session_id: not used by the executors here.
+        """
 
     @abstractmethod
     async def clear_namespace(self) -> None:

@@ -56,6 +56,17 @@ class BoundedText:
                 self._dropped += len(self._tail) - _HALF
                 self._tail = self._tail[-_HALF:]
 
+    def __contains__(self, text: str) -> bool:
+        return text in self._head + self._tail
+
+    def absorb(self, other: "BoundedText", clean: Callable[[str], str]) -> None:
+        """Append the text of another buffer, cleaned, and count what that one has dropped."""
+        halves = (other._head, other._tail[-_HALF:])
+        with self._lock:
+            for text in halves if other.is_cut else ("".join(halves),):
+                self.write(clean(text))
+            self._dropped += other._missing
+
     @property
     def _missing(self) -> int:
         return self._dropped + max(0, len(self._tail) - _HALF)

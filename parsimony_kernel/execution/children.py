@@ -16,6 +16,7 @@ environment lacks the mark (``env -i``, ``sudo``), and one that was not started 
 import ctypes
 import inspect
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
+_MARK = re.compile(r"\0parsimony-[0-9a-f]{16}\0")
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 _POPEN = inspect.signature(subprocess.Popen.__init__)
 
@@ -179,9 +181,11 @@ class Descriptors:
     def drain(self, capture: Capture) -> None:
         """Append the text that arrived since the last call to ``capture``."""
         for number, pipe in self._pipes.items():
-            text = pipe.take()
-            if text:
-                capture.write("stdout" if number == 1 else "stderr", text)
+            (capture.stdout if number == 1 else capture.stderr).absorb(pipe.take(), _decoded)
+
+
+def _decoded(text: str) -> str:
+    return _MARK.sub("", text).encode("ascii", "surrogateescape").decode("utf-8", "replace")
 
 
 class _Pipe:
@@ -190,43 +194,32 @@ class _Pipe:
     def __init__(self) -> None:
         self.exit, self.entry = os.pipe()
         self._lock = threading.Lock()
+        # Its bytes, each as a character: one that takes several may arrive in parts.
         self._text = BoundedText()
         self._seen = threading.Event()
-        self._mark = b""
-        self._rest = b""
+        self._mark = ""
 
-    def take(self) -> str:
-        """Return the text written before this call, bounded in length."""
+    def take(self) -> BoundedText:
+        """Return the text written before this call."""
         self._seen.clear()
-        self._mark = b"\0parsimony-%b\0" % os.urandom(8).hex().encode()
-        os.write(self.entry, self._mark)
+        self._mark = f"\0parsimony-{secrets.token_hex(8)}\0"
+        os.write(self.entry, self._mark.encode())
         self._seen.wait(_SETTLE_S)
         with self._lock:
             text, self._text = self._text, BoundedText()
-        return text.text()
+        return text
 
     def empty(self) -> None:
         """Read until the pipe is closed. Runs in a thread of its own."""
         try:
             while data := os.read(self.exit, _CHUNK):
-                self._receive(data)
+                with self._lock:
+                    self._text.write(data.decode("ascii", "surrogateescape"))
+                    if not self._seen.is_set() and self._mark in self._text:
+                        self._seen.set()
         except OSError:
             # A cell closed our descriptors, so there is nothing left to read.
             return
-
-    def _receive(self, arrived: bytes) -> None:
-        data = self._rest + arrived
-        self._rest = b""
-        before, mark, after = data.partition(self._mark) if self._mark else (data, b"", b"")
-        if not mark and b"\0" in data:
-            # This may be the first part of a mark.
-            at = data.rindex(b"\0")
-            if self._mark.startswith(data[at:]):
-                before, self._rest = data[:at], data[at:]
-        with self._lock:
-            self._text.write((before + after).decode("utf-8", "replace"))
-        if mark:
-            self._seen.set()
 
 
 # One per process, like the descriptors themselves.

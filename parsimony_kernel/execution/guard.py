@@ -32,6 +32,7 @@ from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
 from parsimony_kernel.execution.code_cell import Cell, Part
 from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.inspection import comes_from
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
 from parsimony_kernel.execution.native import watch_native_code, written_by
 from parsimony_kernel.execution.permit import Permit, current_permit
@@ -194,6 +195,7 @@ class StatementGuard:
         self._is_resolved = False
         # Side effects of the current statement.
         self._left: list[Reach] = []
+        self._leaving = threading.Lock()
         self._is_over = True
         self._judge = run.judge(
             permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
@@ -298,7 +300,7 @@ class StatementGuard:
         lines = by.lines | frozenset(range(first, last + 1))
         if not is_refused and (is_allowed or self.permit.allows(reach, lines)):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
-            with ours():
+            with ours(), self._leaving:
                 self._leave(reach)
             return
         self.held = reach
@@ -310,7 +312,8 @@ class StatementGuard:
         """Record a side effect before it happens (write-ahead)."""
         if reach.kind is ReachKind.deletion:
             self.permit.keep(str(self.permit.workspace / reach.what))
-        if reach.kind not in ACTING or reach in self._left:
+        same = ((each.kind, each.what) == (reach.kind, reach.what) for each in self._left)
+        if reach.kind not in ACTING or any(same):
             return
         text = self._text
         # Only network access counts as a read: a program or a deletion never does.
@@ -343,8 +346,8 @@ class StatementGuard:
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
-                paths = changed_databases(call, namespace)
-                found = [self._judge.target("parsimony.write", (path,), by) for path in paths]
+                changes = changed_databases(call, namespace)
+                found = [self._judge.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
                 self._check("", each, by)
 
@@ -428,22 +431,26 @@ def _watch_environment(by: int) -> None:
 _judging = 0
 
 
-def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[str]:
-    """Return the files that a call changes through an open SQLite connection or cursor."""
+def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the files that a call changes through an open connection, each with its event."""
     texts = (*call.texts, *short_texts(map(namespace.get, call.names)))
-    paths = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
-    if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
-        paths += (path for name in call.handed for path in _databases(namespace.get(name)))
-    return paths
+    written = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
+    changes = [("parsimony.write", path) for path in written]
+    if call.last in ("append", "to_sql") or any(map(_CHANGING.search, texts)):
+        changes += (each for name in call.handed for each in _databases(namespace.get(name)))
+    return changes
 
 
-def _databases(value: Any) -> Iterator[str]:
-    """Yield the database files of an SQLite connection or cursor."""
+def _databases(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the database files of a connection or cursor: of DuckDB's open ones no copy is kept."""
     if type(value) is sqlite3.Cursor:
         value = value.connection
-    if type(value) is sqlite3.Connection:
-        with suppress(sqlite3.Error):  # it is closed
-            yield from (path for _, _, path in value.execute("PRAGMA database_list") if path)
+    is_duck = comes_from(value, "duckdb", "DuckDBPyConnection")
+    if is_duck or type(value) is sqlite3.Connection:
+        with suppress(Exception):  # boundary: user object - it is closed
+            told = value.cursor().execute("PRAGMA database_list").fetchall()
+            event = "parsimony.touch" if is_duck else "parsimony.write"
+            yield from ((event, path) for _, _, path in told if path)
 
 
 def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from fnmatch import filter as matching
-from functools import wraps
+from functools import partial, wraps
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType
@@ -31,9 +31,13 @@ _WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
-_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+_ADDRESS = re.compile(
+    r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2|tcp|grpc(?:\+\w+)?)://[^\s'\"),]+"
+)
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
+# The longest list or dict of the notebook in which functions are replaced.
+_MOST_HELD = 200
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
 # What was replaced, and by what, by the former's id.
@@ -64,8 +68,8 @@ _finder = _Finder()
 def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     """Wrap the functions of the modules that are imported, and of others once they are.
 
-    Those that ``namespace``, or a module that is not installed, has imported by name before are
-    replaced there.
+    Those that ``namespace``, a module that is not installed, or another module of their library has
+    imported by name before are replaced there, and in lists, dicts and partials of ``namespace``.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -73,17 +77,25 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     names = [name for name in there if _done.get(name) is not sys.modules[name]]
     for name in names:
         _wrap(name, sys.modules[name])
-    own = [each for each in [*sys.modules.values()] if names and _is_own(each)]
-    for bound in (namespace or {}, *map(vars, own)):
-        for name, value in [*bound.items()]:
+    libraries = {name.partition(".")[0] for name in names}
+    own = [each for each in [*sys.modules.values()] if names and _is_own(each, libraries)]
+    places: list[Any] = [namespace or {}, *map(vars, own)]
+    for place in places:
+        for at, value in [*(enumerate(place) if type(place) is list else place.items())]:
             if id(value) in _replaced:
-                bound[name] = _replaced[id(value)][1]
+                place[at] = _replaced[id(value)][1]
+            elif names and place is namespace and type(value) in (list, dict):
+                places += [value] if len(value) <= _MOST_HELD else []
+            elif names and type(value) in (partial,) and id(value.func) in _replaced:
+                function = _replaced[id(value.func)][1]
+                value.__setstate__((function, value.args, value.keywords, vars(value)))
 
 
-def _is_own(module: ModuleType) -> bool:
+def _is_own(module: ModuleType, libraries: set[str]) -> bool:
     # Not by its attribute, which may import what a module puts off.
     file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-    return isinstance(file, str) and not is_installed(file)
+    is_theirs = str(file).endswith(".py") and module.__name__.partition(".")[0] in libraries
+    return isinstance(file, str) and (is_theirs or not is_installed(file))
 
 
 def written_by(query: str) -> list[str]:
@@ -178,6 +190,8 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
                 paths = [*texts_in((to,))]
         case "changes":
             paths = [args[0].table_uri]
+        case "below" if texts:
+            paths = [f"{args[0].base_path}/{texts[0]}"]
         case "clouds":
             addresses = [args[0].__name__]
         case "settings":

@@ -438,7 +438,11 @@ class RemoteExecutor(CellExecutor):
         self._forget()
 
     async def value(self, name: str) -> Any:
-        """Transfer the whole value of a variable; ``KeyError`` when there is none."""
+        """Transfer the whole value of a variable.
+
+        Raises:
+            KeyError: there is no such variable.
+        """
         value = self._variables[name]
         if not isinstance(value, RemoteValue):
             return value

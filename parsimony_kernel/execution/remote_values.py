@@ -59,29 +59,24 @@ def encode_scalar(value: Any) -> str | None:
 
 def encode_plain(value: Any) -> str | None:
     """Return ``value`` as JSON if it is plain, else ``None``."""
-    # An integer with too many digits, or a container that a thread changes.
-    with suppress(ValueError, RuntimeError):
-        return None if plain_size(value) is None else json.dumps(value)
+    # Not plain, an integer with too many digits, nested too deep, or changed by a thread.
+    with suppress(TypeError, ValueError, RuntimeError):
+        plain_size(value)
+        return json.dumps(value)
     return None
 
 
-def plain_size(value: Any) -> int | None:
-    """Return how many characters ``value`` takes at least as JSON; ``None`` if it isn't plain.
+def plain_size(value: Any) -> int:
+    """Return how many characters ``value`` takes at least as JSON; ``TypeError`` if it isn't plain.
 
     Runs no code of the user's: only exact built-in types are inspected.
     """
-    with suppress(TypeError, RuntimeError):  # not plain; nested too deep, or changed by a thread
-        return _least(value)
-    return None
-
-
-def _least(value: Any) -> int:
     if type(value) is str:
         return len(value)
     if type(value) is list:
-        return len(value) + sum(_least(each) for each in value)
+        return len(value) + sum(plain_size(each) for each in value)
     if type(value) is dict and all(type(key) is str for key in value):
-        return sum(len(key) + _least(each) for key, each in value.items())
+        return sum(len(key) + plain_size(each) for key, each in value.items())
     if type(value) not in _SCALARS:
         raise TypeError
     return 1
@@ -121,7 +116,8 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
-    check(plain_size(value) or 0)
+    with suppress(TypeError, RuntimeError):
+        check(plain_size(value))
     form, table, text = "json", None, encode_plain(value)
     if comes_from(value, "altair", "TopLevelMixin"):
         text = json.dumps(value.to_dict(), default=str)

@@ -162,10 +162,11 @@ class Judge:
                 return self._opening(place, mode, flags, by)
             case "database":
                 return self._database(os.fsdecode(arguments[0]), by)
-            case "write":
-                return self._writing(_path_at(arguments, *at), by)
-            case "touch":
-                return self._writing(_path_at(arguments, *at), by) if self.is_dry else None
+            case "write" | "touch":
+                path = _path_at(arguments, *at)
+                # The time of a file of the workspace needs no copy of the file.
+                is_free = does == "touch" and _is_within(path or "", self._workspace)
+                return None if is_free and not self.is_dry else self._writing(path, by)
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
             case "start":
@@ -202,13 +203,16 @@ class Judge:
         if path is None:
             return None
         if isinstance(flags, int) and flags & WRITES:
-            # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given.
-            for folder in _open_folders() if mode is None and by.is_own else ():
+            # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given;
+            # ``pathlib`` gives none.
+            may_have_folder = mode is None and by.is_own and "pathlib" not in by.modules
+            for folder in _open_folders() if may_have_folder else ():
                 if not _is_within(folder, self._workspace):
                     found = self._writing(str(Path(folder, os.fsdecode(place))), by)
                     if found:
                         return found
-            return self._writing(os.path.realpath(path), by)
+            is_link = os.path.islink(path)  # noqa: PTH114  (quick)
+            return self._writing(os.path.realpath(path) if is_link else path, by)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -446,7 +450,9 @@ def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 def host_of(url: str) -> str:
     """Return the host of a URL; empty when it is not a URL."""
-    found = re.match(r"(?:https?|ftp|wss?)://(?:[^/@]*@)?(\[[^\]]+\]|[^/:?#]+)", url)
+    found = re.match(
+        r"(?:https?|ftp|wss?|tcp|grpc(?:\+\w+)?)://(?:[^/@]*@)?(\[[^\]]+\]|[^/:?#]+)", url
+    )
     return found[1] if found else ""
 
 
@@ -474,8 +480,8 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
             name = str(Path(_folder_of(descriptor), name))
         except OSError:
             return None  # it is no descriptor
-    path = Path(os.path.abspath(name))  # noqa: PTH100  (the last part may be a link: don't follow it)
-    return str(Path(os.path.realpath(path.parent)) / path.name)
+    folder, last = os.path.split(os.path.abspath(name))  # noqa: PTH100  (don't follow a link)
+    return os.path.join(os.path.realpath(folder), last)  # noqa: PTH118  (quick)
 
 
 def _folder_of(descriptor: int) -> str:

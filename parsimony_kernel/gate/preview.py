@@ -177,7 +177,7 @@ class _Preview:
     def _query(self, query: Said | None) -> None:
         text = "" if query is None else query.text
         for found in PATTERNS["sql_file"].finditer(text):
-            self._write(Said(found[1] or found[2] or found[3]))
+            self._write(Said(next(filter(None, found.groups()))))
         for pattern in ("sql_address", "sql_install"):
             for found in PATTERNS[pattern].finditer(text):
                 self._add(ReachKind.network, found[1])

@@ -199,7 +199,7 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
 def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
     where = f" ({edge.place})" if edge.place else ""
     reason = f"the guard {edge.guard!r} {why}"
-    blocker = f"{reason}{where}; mend the guard, or take it off the edge"
+    blocker = f"{reason}{where}; fix the guard, or remove it from the edge"
     return GUARD_BROKEN.failure(
         f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",

@@ -125,7 +125,7 @@ class _Written:
             self._refuse(None, "it is nested too deeply; write it flat.")
         except yaml.YAMLError as exc:
             why = getattr(exc, "problem", None) or " ".join(str(exc).split())
-            self._refuse(getattr(exc, "problem_mark", None), f"this is no YAML ({why}); mend it.")
+            self._refuse(getattr(exc, "problem_mark", None), f"this is not valid YAML ({why}).")
 
     def line(self, at: Path) -> int:
         """Return the line of the value at a path, or of its nearest parent; 0 if there is none."""
@@ -149,7 +149,7 @@ class _Written:
         if isinstance(node, yaml.ScalarNode):
             return node.value
         if not node.value:
-            self._refuse(node.start_mark, "nothing stands in here; write it, or leave it out.")
+            self._refuse(node.start_mark, "this is empty; fill it in, or leave it out.")
         if isinstance(node, yaml.SequenceNode):
             return [self._read(each, (*at, number)) for number, each in enumerate(node.value)]
         values: dict[str, Any] = {}

@@ -27,7 +27,7 @@ Inputs = Mapping[str, Any]
 Stop = CancellationRequest | None
 
 NOT_KNOWN = "it is not known whether it took effect"
-_NOT_RUN = "was not run, for its record fails"
+_NOT_RUN = "was not run, because it could not be recorded"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
 
 

@@ -62,7 +62,7 @@ class ParsimonyKernelApp(IPKernelApp):
             shell.events.unregister("pre_run_cell", say)
             print(
                 f"The agent is not available in this kernel: loading {name!r} failed with "
-                f"{reason}. Plain Python works. `jupyter parsimony doctor` says what to mend; "
+                f"{reason}. Plain Python works. `jupyter parsimony doctor` says what to fix; "
                 "then restart the kernel.",
                 file=sys.stderr,
             )

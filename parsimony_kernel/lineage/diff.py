@@ -61,7 +61,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
         if name in uncertain and (one is ABSENT or one is other):
-            found[name] = (f"? {name}: perhaps changed, for there was no copy",)
+            found[name] = (f"? {name}: perhaps changed (there was no copy)",)
         elif one is not other or name in touched:
             found[name] = lines_of(name, (one, other), held, {**held, **images})
     for state in sorted(files, key=lambda each: each.path):

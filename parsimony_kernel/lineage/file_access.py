@@ -100,8 +100,8 @@ class Watch:
 
 def _note_written(place: Any) -> None:
     if isinstance(place, str | bytes | os.PathLike) and len(WRITTEN) < _MOST_WRITTEN:
-        path = Path(os.fsdecode(place))
-        WRITTEN.setdefault(str(path.parent.resolve() / path.name))
+        folder, name = os.path.split(os.fsdecode(place))
+        WRITTEN.setdefault(os.path.join(os.path.realpath(folder), name))  # noqa: PTH118  (quick)
 
 
 def _data_path(place: Any) -> str | None:
@@ -109,13 +109,13 @@ def _data_path(place: Any) -> str | None:
     path = "" if isinstance(place, int) else os.fsdecode(place)
     if not path or path.startswith(("<", ":memory:")) or path.endswith(_SUFFIXES):
         return None
-    absolute = Path.cwd() / path
-    if not {*_FOLDERS}.isdisjoint(absolute.parts):
+    parts = os.path.join(os.getcwd(), path).split(os.sep)  # noqa: PTH109, PTH118, PTH206
+    if not {*_FOLDERS}.isdisjoint(parts):
         return None
     # In the artifact folder, only published tables are data.
-    if ARTIFACT_FOLDER in absolute.parts and absolute.suffix != ".parquet":
+    if ARTIFACT_FOLDER in parts and not path.endswith(".parquet"):
         return None
-    real = os.path.realpath(absolute)
+    real = os.path.realpath(path)
     return None if real.startswith(_ELSEWHERE) else real
 
 

@@ -52,7 +52,7 @@ def translate(
     shows_status = "{status}" in template and seen.status is not None
     said = scrub(_said(chain), secrets=secrets, environ=environ)
     sentence = template.format(
-        status=f" (status {seen.status})" if shows_status else "",
+        status=f" (HTTP {seen.status})" if shows_status else "",
         said=f": {said}" if said else "",
         name=type(exc).__name__,
     )

@@ -96,13 +96,13 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
         told = ["There is no journal here."]
     else:
         told = [
-            "The journal is as it was written: turns, events, questions, writes, requests and the "
+            "Journal intact: turns, events, questions, writes, requests and the "
             "lines of artifacts' logs, by their chain and its seal."
         ]
     if found.ok:
         known, sizes = found.known or 0, f"snapshots {found.snapshots}, lines of logs {found.lines}"
         less = f"Every snapshot is whole: {sizes}, of which the journal knows {known}."
-        whole = f"Everything published is as it was written: {sizes}."
+        whole = f"Published files intact: {sizes}."
         told.append(less if known < found.lines else whole)
     return [*told, *(each.sentence for each in found.findings)]
 

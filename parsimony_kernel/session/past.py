@@ -251,7 +251,7 @@ class Past:
                 raise SessionError("No turn is left to be undone. %agent redo does one again.")
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
-            raise SessionError("No turn was taken back that could be done again.")
+            raise SessionError("No turn was undone that could be re-applied.")
         # Redo goes forward from the oldest turn.
         chosen = ordinal if ordinal is not None else (max(known) if newest else min(known))
         if chosen not in known:

@@ -203,7 +203,7 @@ def noting(
         try:
             log.put_down(journal.clock.now().isoformat(), name, request)
         except JournalError as exc:
-            sentence = f"Nothing was sent, for it could not be put on record. {exc}"
+            sentence = f"Nothing was sent, because it could not be put on record. {exc}"
             raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
 
     return tuple(
@@ -232,11 +232,10 @@ def first_notice(
     runs = {row.run_id for row in journal.turns(history)}
     if record.models_asked(journal.database, runs) - {OFFLINE}:
         return ""
+    less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (
         f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
-        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would be sent and "
-        "`%agent sent` what was; `--share schema` or `--share none` sends less, and "
-        "`%config ParsimonyAgent.share = 'schema'` does so always."
+        f"{WORDS[share]}. `%agent context` shows what would be sent{less}."
     )
 
 

@@ -19,7 +19,7 @@ import pytest
 # What a notebook says before it first asks a model, which a replay does not.
 _NOTICE = (
     r"From\s+now\s+on,\s+requests\s+in\s+this\s+notebook\s+are\s+sent\s+to\s"
-    r".*?does\s+so\s+always\."
+    r".*?shows\s+what\s+would\s+be\s+sent(?:;.*?\s+sends\s+less)?\."
 )
 # What clocks, dice and this machine's Python make: in history, why, sent and cost, and where a
 # model is waited for.
@@ -28,7 +28,7 @@ TIMES = {
     r"(Request \d+, )\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": r"\1SENT",
     r"(\$[\d.,]+|free|unknown)(</td><td[^>]*>| +)\d+ s(?=</td></tr>|$)": r"\1\2TIME",
     r"again after \d+ s, attempt": "again after WAIT, attempt",
-    r"(?<= · )[\d,]+\.\d s( of [\d,]+ s)?": "TIME",
+    r"(?<= · )[\d,]+\.\d s": "TIME",
     r'\d{4}-\d\d-\d\d, \w+(?="|&quot;)': "TODAY",
     r'python 3\.\d+\.\d+, pandas [^"&]*(?="|&quot;)': "VERSIONS",
 }

@@ -95,8 +95,8 @@ class Server(BaseModel):
             name, default = found.groups()
             if environ.get(name, default) is None:
                 raise ServerError(
-                    f"The MCP server {self.name!r} wants the environment variable {name}, which is "
-                    "not set. Set it, and start the kernel anew."
+                    f"The MCP server {self.name!r} needs the environment variable {name}, which is "
+                    "not set. Set it, and restart the kernel."
                 )
             return json.dumps(environ.get(name) or default or "")[1:-1]
 

@@ -153,7 +153,7 @@ class EndBlock(Block):
 
 @dataclass(frozen=True)
 class FooterBlock(Block):
-    """The run's usage so far. Zero limits mean no limit.
+    """The run's usage so far.
 
     ``priced_usd`` is the cost of the answers with a known price; ``unpriced_calls`` counts the
     others.
@@ -162,15 +162,11 @@ class FooterBlock(Block):
     model: str = ""
     steps: int = 0
     calls: int = 0
-    max_iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     priced_usd: float = 0.0
     unpriced_calls: int = 0
     elapsed_s: float = 0.0
-    max_execution_time_s: float = 0.0
-    max_tokens: int = 0
-    max_cost_usd: float = 0.0
 
     @property
     def cost_usd(self) -> float | None:

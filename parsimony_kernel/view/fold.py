@@ -30,7 +30,6 @@ from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cu
 from parsimony_kernel.view.outline import published, recovery_state
 
 PROSE_CHARS = 20_000
-_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 STREAM_CHARS = 4_000
 
 Value = TypeVar("Value", bound=BaseModel)
@@ -135,8 +134,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         view.add(bl.ReplyBlock(reply, cut_each(event.gone), view.variables))
         view.activity = "Going on with your answer"
     view.status = "running"
-    limits = {name: limit for name in _LIMITS if (limit := getattr(event, name))}
-    view.use(model=cut(event.model, ARGUMENT_CHARS), **limits)
+    view.use(model=cut(event.model, ARGUMENT_CHARS))
     return view
 
 
@@ -184,8 +182,8 @@ def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Seq
     """End a run that needs no answer, with labelled ``lists`` below its words."""
     cut_lists = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
-    words = cut(text, PROSE_CHARS)
-    made = tuple(each for each in view.published.values() if not _is_told(each, words))
+    made = tuple(view.published.values())
+    words = _without_publications(made, cut(text, PROSE_CHARS))
     _end(view, status, bl.EndBlock(kind, words, cut_lists, not_found, made, view.variables))
 
 
@@ -203,12 +201,13 @@ def _without_choices(view: RunView, text: str) -> str:
     return _NOTE.sub(kept, text).strip() or text
 
 
-def _is_told(publication: pt.Sentence, words: str) -> bool:
-    """Return whether ``words`` name the publication: its kind, its title and its page."""
-    title, *page = [span.text for span in publication if not isinstance(span, str)]
-    again = pt.UNCHANGED if pt.UNCHANGED in publication else ""
-    sentence = f"Published the {publication[0]}{title!r}{again}"
-    return sentence in words and all(each in words for each in page)
+def _without_publications(published: Sequence[pt.Sentence], text: str) -> str:
+    """Return ``text`` without the sentences that name a publication, which has a line below."""
+    for publication in published:
+        title = next(span.text for span in publication if isinstance(span, pt.Strong))
+        named = re.escape(f"Published the {publication[0]}{title!r}")
+        text = re.sub(rf" ?{named}(?:: \S+\.html)?(?: \(unchanged\))?\.", "", text)
+    return text.strip()
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
@@ -424,7 +423,7 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
 
 def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
     """Refer to a figure in words, since an exporter may show its picture alone."""
-    words = ", ".join(dict.fromkeys(filter(None, (figure.title, figure.description))))
+    words = figure.description or figure.title
     return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
 
 

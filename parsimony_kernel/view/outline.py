@@ -33,6 +33,8 @@ _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _UNDESCRIBED = "A chart without a description"
+# A page that is beside the notebook, as a rule.
+_PAGE = re.compile(r"reports/[\w-]+\.html\Z")
 # The arguments of a publishing tool that describe it, best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 
@@ -97,7 +99,8 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
     if block.kind != "result":
         yield from pt.names_note("Made before that, and kept: ", block.variables)
     if block.published:
-        yield pt.note("Published: ", *pt.enumerated(block.published, LISTED))
+        told = ("Published: ", *pt.enumerated(block.published, LISTED))
+        yield pt.Paragraph(told, "note" if block.words else "body")
 
 
 def published(kind: str, title: str, page: str = "", *, is_unchanged: bool = False) -> pt.Sentence:
@@ -105,8 +108,8 @@ def published(kind: str, title: str, page: str = "", *, is_unchanged: bool = Fal
 
     `%agent artifacts` lists the paths.
     """
-    unchanged = pt.UNCHANGED if is_unchanged else ""
-    opened = (" (open ", pt.Mono(page), ")") if page else ()
+    unchanged = " (unchanged)" if is_unchanged else ""
+    opened = (" (open ", (pt.Link if _PAGE.match(page) else pt.Mono)(page), ")") if page else ()
     return (f"{kind.replace('_', ' ')} ", pt.Strong(title), unchanged, *opened)
 
 
@@ -184,9 +187,9 @@ def recovery_state(event: AgentError, action: str) -> str:
 
 def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
     yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=block.state)
-    if block.message.strip():
+    # Notes above the fold say what was felt.
+    if block.message.strip() and block.kind not in _FELT and not block.fallback:
         yield pt.note(*pt.spans_of(block.message))
-    yield from _labelled("Gone back", block.put_back)
 
 
 def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
@@ -221,19 +224,13 @@ def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part
 
 
 def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
-    """Return model, steps, calls, tokens, cost and time, each with its limit if it has one."""
+    """Return model, steps, calls, tokens, cost and time."""
     facts = [block.model] if block.model else []
-    facts.append(counted(block.steps, "step"))
-    calls = counted(block.calls, "model call")
-    facts.append(f"{calls} of {block.max_iterations:,}" if block.max_iterations else calls)
-    tokens = block.prompt_tokens + block.completion_tokens
-    if tokens:
-        used = counted(tokens, "token")
-        facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
-    cost = cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls)
-    facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
-    limit = f" of {block.max_execution_time_s:,.0f} s" if block.max_execution_time_s else ""
-    return (*facts, f"{block.elapsed_s:.1f} s{limit}")
+    facts += [counted(block.steps, "step"), counted(block.calls, "model call")]
+    if tokens := block.prompt_tokens + block.completion_tokens:
+        facts.append(counted(tokens, "token"))
+    facts.append(cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls))
+    return (*facts, f"{block.elapsed_s:.1f} s")
 
 
 def progress_words(block: bl.ProgressBlock) -> str:
@@ -262,6 +259,8 @@ _NAMED = 6
 # A longer request, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
 _NAME = re.compile(r"`(\w+)`")
+# The line of code in a sentence that says what it does outside.
+_LINE_NUMBER = re.compile(r"(?:^|[.;] )Line (\d+) ")
 # Failures that cost time or state, whatever their outcome.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
@@ -289,6 +288,9 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
+    if figure is not None and _is_said(figure, getattr(outcome, "words", "")):
+        spec = {name: each for name, each in (figure.spec or {}).items() if name != "title"}
+        figure = replace(figure, title="", spec=spec or None)
     questions = _of(bl.QuestionBlock, blocks)
     is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
     answered = [each for each in questions if each is not outcome or is_answered]
@@ -317,18 +319,15 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    if work:
-        work += [notes(*lines) for each in questions if (lines := _asked(each))]
+    work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
-    is_left = is_answered and not _of(bl.ProgressBlock, blocks)
-    where = " before the question" if is_left else ""
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
     return Segment(
-        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome, where) if work else ()
+        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome) if work else ()
     )
 
 
@@ -336,28 +335,30 @@ def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
     return [each for each in blocks if isinstance(each, kind)]
 
 
+def _is_said(figure: bl.FigureBlock, words: str) -> bool:
+    """Return whether ``words`` contain the title of a described chart, which needs none then."""
+    is_phrase = " " in figure.title and figure.description != ""
+    return is_phrase and figure.title.casefold() in words.casefold()
+
+
 def progress_of(blocks: Sequence[bl.Block]) -> str:
     """Return the current activity in one line; empty if there is none."""
     return " · ".join(map(progress_words, _of(bl.ProgressBlock, blocks)))
 
 
-def _asked(question: bl.QuestionBlock) -> list[str]:
-    """Return the parts of an answered question's card that its line leaves out."""
-    if question.reply is None:
-        return []
-    choices = enumerate(question.choices)
-    others = [f"{at + 1}. {each}" for at, each in choices if at != question.chosen]
-    lines = [question.context, f"Not chosen: {'; '.join(others)}" if others else ""]
-    return [line for line in lines if line.strip()]
-
-
 def _waiting(steps: Sequence[bl.StepBlock], context: str) -> Iterator[bl.StepBlock]:
-    """Yield the steps that wait, without a purpose that repeats the target in ``context``."""
-    told = context.rstrip(".").split()
+    """Yield the steps that wait, without a purpose that repeats the target in ``context``.
+
+    The lines of code that ``context`` names by their numbers are marked.
+    """
+    told, lines = context.rstrip(".").split(), set(_LINE_NUMBER.findall(context))
     for each in steps:
         if each.state == "waiting":
             targets = [word for word in each.purpose.split() if {".", "/"} & {*word}]
-            yield each if set(told).isdisjoint(targets) else replace(each, purpose="")
+            numbered = enumerate(each.code.split("\n"), start=1)
+            marked = [f"{'▸' if str(at) in lines else ' '} {line}" for at, line in numbered]
+            held = replace(each, code="\n".join(marked)) if lines else each
+            yield held if set(told).isdisjoint(targets) else replace(held, purpose="")
 
 
 def _is_work(block: bl.Block) -> bool:
@@ -420,15 +421,15 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 
 def _summary(
-    blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None, where: str
+    blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None
 ) -> pt.Sentence:
-    """Summarise the folded work: how much, ``where`` in the turn, and what it made.
+    """Summarise the folded work: how much, and what it made.
 
     Names that the answer mentions are left out.
     """
     steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in _of(bl.StepBlock, behind)}
-    label = counted(len(shown), "step") + where if shown else "Details"
+    label = counted(len(shown), "step") if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
         if outcome.kind == "handoff":

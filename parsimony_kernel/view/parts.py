@@ -20,8 +20,6 @@ ROWS = 10
 COLUMNS = 40
 # The limit for variables in one line.
 NAMED = 24
-# For a publication whose content did not change.
-UNCHANGED = " (unchanged)"
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,11 @@ class Mono:
     """Machine text in a sentence, in a monospaced font: a path, a name, a command."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Link(Mono):
+    """The path of a report's page, relative to the notebook, which a front end can open."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     cell = lab.run("%%agent\nload data/seattle-weather.csv and plot the monthly mean temperature")
     button = cell.get_by_role("button", name="temp_max")
     expect(button).to_be_visible()
+    tops = [each.bounding_box() for each in (button, cell.locator("summary"))]
+    assert tops[0] is not None
+    assert tops[1] is not None
+    assert tops[0]["y"] < tops[1]["y"]  # nothing stands between a question and its buttons
     yield "question", cell, False
     button.click()
     expect(cell.locator(".vega-embed")).to_be_visible()
@@ -81,6 +85,9 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     lab.run("player = players.publishing()\n%agent model player")
     cell = lab.run("%%agent\npublish the sales")
     expect(cell.locator(".pk-result")).to_contain_text("report Sales report")
+    cell.get_by_role("link", name="reports/sales_report.html").click()
+    expect(lab.page.frame_locator("iframe").get_by_text("South sold")).to_be_visible()
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
     yield "report", cell, False
 
     lab.run("player = players.troubled()\n%agent model player")
@@ -92,6 +99,7 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     lab.run("player = players.reaching()\n%agent model player")
     cell = lab.run("%%agent\nfetch the rates")
     expect(cell.get_by_role("button", name="Don't")).to_be_visible()
+    expect(cell.locator(".pk-code")).to_contain_text("▸ subprocess.run")
     # The question, the code and the buttons are seen at once.
     bottom = cell.get_by_role("button", name="Don't").bounding_box()
     top = cell.locator(".jp-OutputArea").first.bounding_box()

@@ -89,13 +89,9 @@ def test_question_is_answered_by_keyboard(lab: Lab) -> None:
     tabbed = [walk(lab) for _ in range(16)]
     reached = [each for each in tabbed if each["inOutput"] and each["name"] != CHART_MENU]
     names = [each["name"][:24] for each in reached]
-    in_order = [
-        "4 steps · Station, rain,",
-        "January",
-        "A choice of several word",
-        "xxxxxxxxxxxxxxxxxxxxxxxx",
-    ]
+    in_order = ["January", "A choice of several word", "xxxxxxxxxxxxxxxxxxxxxxxx"]
     assert names[: len(in_order)] == in_order
+    assert names[-1] == "4 steps · Station, rain,"  # below the buttons
     assert [each["name"] for each in reached if not each["ring"] and each["tag"] != "input"] == []
 
     # A summary opens by Enter, and a choice is taken by it.

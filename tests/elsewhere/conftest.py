@@ -1,5 +1,6 @@
 """Places outside JupyterLab: other kernels, batches, terminals."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,7 +45,9 @@ def execute(notebook: Any, folder: Path, **environ: str) -> None:
     """
     environment = {**os.environ, "IPYTHONDIR": str(folder / ".ipython"), **environ}
     client = NotebookClient(notebook, resources={"metadata": {"path": str(folder)}})
-    client.execute(env=environment)
+    # In an event loop of its own: the one that nbclient keeps for the process also hears signals
+    # that earlier tests sent to themselves, and ends the kernel for them.
+    asyncio.run(client.async_execute(env=environment))
 
 
 def kernel_under(name: str, version: str, folder: Path, **environ: str) -> Iterator[LiveKernel]:

@@ -41,7 +41,6 @@ TOLD = {
     "a publication": "Published: dataset",
     "the question": "Shall the chart be published?",
     "its context": "It has three bars.",
-    "a choice": "2. No, leave it",
     "the answer": "Yes, publish it",
     "the result": "The most rain was 6.25, in month 2.",
     "its artifacts": "chart Rain by month",
@@ -142,7 +141,7 @@ def test_export_says_how_to_answer(place: Path) -> None:
     instead = "Yes, publish it No, leave it If the kernel was restarted, run the cells above and"
     instead += " this one again; if you have answered, %agent show draws the answer. Otherwise run"
     instead += " %agent answer NUMBER in a cell."
-    how = "%agent show draws this again."
+    how = "%agent show in a cell draws this again, and keeps it."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

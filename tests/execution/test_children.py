@@ -185,3 +185,18 @@ def test_pipes_are_read_where_select_is_sockets_only(
     descriptors.drain(capture)
     assert capture.stdout.text().endswith("x\nend\n")
     assert capture.stderr.text() == "no\n"
+
+
+async def test_long_text_of_child_is_cut_once_and_its_characters_stay_whole(
+    executor: BaseCodeExecutor,
+) -> None:
+    slowly = "import os\nfor each in '€'.encode(): os.write(1, bytes([each]))"
+    output = await executor.execute(
+        "import subprocess, sys\nfor each in range(2):\n"
+        f"    subprocess.run([sys.executable, '-c', {slowly!r}])\n"
+        "subprocess.run('seq 1 20000', shell=True)"
+    )
+    head, cut, tail = output.stdout.split("…")
+    assert (head[:4], tail[-6:]) == ("€€1\n", "20000\n")
+    assert int(cut.split()[0].replace(",", "")) > 88_000
+    assert output.truncated

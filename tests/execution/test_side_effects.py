@@ -3,6 +3,7 @@
 The numbers are those of the rules of approval.
 """
 
+import contextlib
 import dbm.dumb
 import gc
 import importlib
@@ -133,6 +134,39 @@ async def test_folder_that_an_earlier_cell_opened_is_outside(desk: Desk) -> None
     assert list(desk.outside.iterdir()) == []
     desk.permit.held = None
     await desk.run("os.close(at)")
+
+
+def test_function_is_wrapped_wherever_it_was_held_before() -> None:
+    code = (
+        "import functools, pyarrow.feather as f, pyarrow.parquet as pq\n"
+        "writers, savers = {'f': f.write_feather}, [f.write_feather]\n"
+        "save = functools.partial(f.write_feather, compression=None)\n"
+        "from parsimony_kernel.execution.native import watch_native_code\n"
+        "watch_native_code(globals())\n"
+        "for each in (pq.read_table, writers['f'], savers[0], save.func): each.__wrapped__\n"
+        "assert save.keywords == {'compression': None}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+async def test_two_threads_that_reach_the_same_are_recorded_once(desk: Desk) -> None:
+    recorded, both = list[Reach](), threading.Barrier(2)
+
+    def leaving(reach: Reach, statement: str, reads: bool) -> str:
+        recorded.append(reach)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)
+        return ""
+
+    desk.permit = desk.new_permit(ReachKind.shell)
+    desk.permit.leaving = leaving
+    output = await desk.run(
+        "import subprocess, threading\nrun = lambda: subprocess.run(['true'])\n"
+        "two = [threading.Thread(target=run) for _ in range(2)]\n"
+        "if two:\n    for each in two: each.start()\n    for each in two: each.join()"
+    )
+    assert output.error is None
+    assert len(recorded) == 1
 
 
 async def test_wrapped_writer_is_no_change_of_a_turn(desk: Desk) -> None:

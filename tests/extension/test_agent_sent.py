@@ -66,7 +66,7 @@ def test_each_request_has_a_line_and_last_is_verbatim() -> None:
     )
     size = sum(len(json.dumps(each, ensure_ascii=False).encode()) for each in (*messages, TOOL))
     assert listed["text/plain"].endswith(f" to openai/gpt-5: 4 messages, 1 tool, {size} bytes")
-    assert last["text/plain"].startswith("Request 2 to the letter")
+    assert last["text/plain"].startswith("Request 2 exactly as sent")
     for part in (*(each["content"] for each in messages if each["content"]), json.dumps(TOOL)):
         assert str(part) in last["text/plain"]
     assert json.dumps(CALLED["tool_calls"]) in last["text/plain"]

@@ -247,13 +247,13 @@ def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert shell.run_cell("%agent undo 1").success
     assert capsys.readouterr().out.splitlines() == [
-        "Turn 1 undone in part.",
-        "  Restored: prices",
-        "  Removed: total",
-        "  Kept, as changed or used since: rate",
-        "  Perhaps changed, for there was no copy: model",
-        "  New files, published artifacts and what happened outside stay.",
-        "  %agent redo re-applies it.",
+        "Restored: prices",
+        "Removed: total",
+        "Kept, as changed or used since: rate",
+        "Perhaps changed (there was no copy): model",
+        "Turn 1 (plot it) is undone in part, except new files and effects outside. %agent redo "
+        "re-applies it.",
+        "",
     ]
 
 

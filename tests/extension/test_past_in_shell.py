@@ -108,7 +108,7 @@ def test_turn_is_shown_undone_and_redone(notebook: Callable[..., Said], shell: A
     assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
     assert "spoiled" not in shell.user_ns
     redone = said("%agent redo")
-    assert "Turn 1 re-applied" in redone
+    assert "is re-applied" in redone
     assert shell.user_ns["sales"]["eur"].tolist() == [0, 0, 0]
     said("%agent undo 1")
     assert shell.user_ns["sales"]["eur"].tolist() == [1, 2, 3]
@@ -123,13 +123,13 @@ def test_undo_names_new_files_and_publications_that_stay(notebook: Callable[...,
     said(LOAD)
     said("%%agent\nwrite and publish")
     undone = " ".join(said("%agent undo").split())
-    assert "what happened outside stay: copy.csv, dataset All sales %agent redo" in undone
+    assert "except copy.csv, dataset All sales and effects outside. %agent redo" in undone
 
 
 def test_undo_counts_new_files_beyond_twelve(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn("for n in range(14):\n    open(f'{n:02}.txt', 'w').close()"))
     said("%%agent\nwrite")
-    assert "10.txt, 11.txt and 2 more %agent redo" in " ".join(said("%agent undo").split())
+    assert "10.txt, 11.txt and 2 more and effects outside." in " ".join(said("%agent undo").split())
 
 
 def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:
@@ -137,7 +137,7 @@ def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]
     said(LOAD)
     said("%%agent\nset all to nothing")
     said("%%agent\ncount them")
-    assert "newest with changes to undo: set all to nothing" in said("%agent undo")
+    assert "Turn 1 (set all to nothing) is undone" in said("%agent undo")
 
 
 def test_undo_is_not_attributed_to_its_cell(notebook: Callable[..., Said]) -> None:
@@ -162,7 +162,7 @@ def test_history_shows_undo(notebook: Callable[..., Said]) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("redo", "No turn was taken back"),
+        ("redo", "No turn was undone"),
         ("diff", "No turn of this kernel's life"),
         ("refresh nothing like it", "nothing like it"),
     ],
@@ -221,7 +221,7 @@ def test_published_work_is_verified(notebook: Callable[..., Said], tmp_path: Pat
     said = notebook(*steps)
     said(LOAD)
     said("%%agent\nsum by town and publish it")
-    assert "Everything published is as it was written: snapshots 2" in said("%agent verify")
+    assert "Published files intact: snapshots 2" in said("%agent verify")
     (snapshot,) = tmp_path.glob(".ockham/datasets/*/*.parquet")
     snapshot.write_bytes(b"")
     assert "is damaged" in said("%agent verify")

@@ -130,7 +130,7 @@ def test_foreign_text_is_cleaned() -> None:
 @pytest.mark.parametrize("magic", ["%agent", "%parsimony"])
 def test_undrawable_widget_says_what_draws_it(magic: str) -> None:
     data, _ = Prompt(CHOICES, lambda _: None, magic=magic).bundle()
-    assert data["text/plain"] == f"{magic} show draws this again."
+    assert data["text/plain"] == f"{magic} show in a cell draws this again, and keeps it."
 
 
 def test_reloaded_page_shows_continuation_in_widget() -> None:
@@ -141,7 +141,8 @@ def test_reloaded_page_shows_continuation_in_widget() -> None:
     (shown,) = prompt.widget.children
     assert "Going on" in shown.value
     prompt.tell("<p>There it is.</p>")
-    told = "Not saved in the notebook: %agent show draws this again."
+    how = "%agent show in a cell draws this again, and keeps it."
+    told = f"Not yet in the notebook's file: {how}"
     assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None
 

@@ -188,7 +188,8 @@ async def test_question_has_buttons_and_stops_queue() -> None:
     assert "Which one?" in area.text
     assert "alpha" in area.text
     assert widgets(area) == 1
-    assert [each.is_widget for each in area.displays] == [False, False, False, True]
+    # The work comes below the buttons.
+    assert [each.is_widget for each in area.displays] == [False, False, True, False]
 
 
 async def test_click_continues_in_asking_cell() -> None:

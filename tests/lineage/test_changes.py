@@ -135,7 +135,8 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        return put_back_words(*done, is_redo=is_redo).replace("\n    ", " ").splitlines()
+        told: str = put_back_words(*done, "add it", is_redo=is_redo)["text/plain"]
+        return told.splitlines()
 
 
 async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
@@ -143,22 +144,24 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     await desk.mine("x = 1")
     await desk.turn("1", "x = x + 1")
     await desk.turn("2", "x = x * 10")
-    left = "  Kept, as changed or used since: x"
+    left, stays = "Kept, as changed or used since: x", "It stays on record: try again once you have"
     assert shown.undo("1") == [
-        "Nothing of turn 1 undone.",
         left,
-        "  It stays on record: try again once you have undone what came since.",
+        f"Nothing of turn 1 is undone. {stays} undone what came since.",
     ]
     assert shown.journal.events("1") == ()
-    assert shown.undo()[0] == "Turn 2 undone."
-    assert shown.undo()[0] == "Turn 1 undone."
+    for number in (2, 1):
+        assert shown.undo() == [
+            "Restored: x",
+            f"Turn {number} (add it) is undone, except new files and effects outside. "
+            "%agent redo re-applies it.",
+        ]
     assert shown.redo("2") == [
-        "Nothing of turn 2 re-applied.",
         left,
-        "  It stays on record: try again once you have re-applied the turns before it.",
+        f"Nothing of turn 2 is re-applied. {stays} re-applied the turns before it.",
     ]
-    assert shown.redo()[0] == "Turn 1 re-applied."
-    assert shown.redo()[0] == "Turn 2 re-applied."
+    assert shown.redo()[1] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
+    assert shown.redo()[1] == "Turn 2 (add it) is re-applied. %agent undo takes it back."
     written = shown.journal.database.select("SELECT run_id FROM events ORDER BY seq")
     assert [run_id for (run_id,) in written] == ["2", "1", "1", "2"]
     assert desk["x"] == 20

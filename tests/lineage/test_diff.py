@@ -68,7 +68,7 @@ async def test_equal_new_value_counts_as_rebound() -> None:
 
 async def test_unknown_change_is_reported_as_unknown() -> None:
     found = await ran("lines = iter([1, 2])", "next(lines)")
-    assert found.lines() == ["? lines: perhaps changed, for there was no copy"]
+    assert found.lines() == ["? lines: perhaps changed (there was no copy)"]
 
 
 async def test_discarded_value_is_gone() -> None:

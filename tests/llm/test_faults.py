@@ -247,4 +247,4 @@ def test_long_message_is_capped_and_unwrapped() -> None:
     text = "litellm.BadRequestError: OpenAIException - " + "so\n" * 500
     failure = translate(shaped("BadRequestError", text, status_code=400), environ={})
     assert len(failure.explanation) < 500
-    assert "The provider refused the request (status 400): so so" in failure.explanation
+    assert "The provider refused the request (HTTP 400): so so" in failure.explanation

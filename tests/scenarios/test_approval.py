@@ -358,7 +358,7 @@ class TestTheStatement:
         await gather(session.resume("Don't"))
         assert not (tmp_path.parent / "sent").exists()
         assert session.executor.variables() == {"runs": []}
-        assert "What ran before it is taken back" in read_by_model(session)[0]
+        assert "What ran before it was undone" in read_by_model(session)[0]
 
     async def test_declined_second_reach_keeps_first_effect_once(
         self, start: Any, tmp_path: Path

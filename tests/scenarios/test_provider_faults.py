@@ -94,9 +94,9 @@ class Broken:
 
 
 BROKEN = (
-    Broken("429 with Retry-After", (rate_limited("7"),), (7.0,), "rate of requests"),
-    Broken("429 without Retry-After", (rate_limited(),), says="rate of requests"),
-    Broken("500 twice", (SERVER_ERROR, SERVER_ERROR), (1.0, 1.0), "status 500"),
+    Broken("429 with Retry-After", (rate_limited("7"),), (7.0,), "asks to wait"),
+    Broken("429 without Retry-After", (rate_limited(),), says="asks to wait"),
+    Broken("500 twice", (SERVER_ERROR, SERVER_ERROR), (1.0, 1.0), "HTTP 500"),
     Broken("reset before headers", (Faulty(Wire.reset, ADD),), says="onnection to the provider"),
     Broken("stream cut midway", (Faulty(Wire.cut, ADD),), says="broke off"),
     Broken("stream cut midway", (Faulty(Wire.ended_early, ADD),), says="broke off"),

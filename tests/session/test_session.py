@@ -193,7 +193,7 @@ async def test_alias_parameters_and_effort_survive_question(
         ("PARSIMONY_MODEL_ALIASES", "quick", "names and values"),
         ("PARSIMONY_MODEL_ALIASES", "quick=7", "names with their models"),
         ("PARSIMONY_MODEL_PARAMETERS", "temperature", "names and values"),
-        ("PARSIMONY_MODEL_PARAMETERS", "api_key=abc", "a key stands in the environment"),
+        ("PARSIMONY_MODEL_PARAMETERS", "api_key=abc", "a key belongs in the environment"),
         ("PARSIMONY_MODEL_PARAMETERS", '{"messages": []}', "messages is the agent's own"),
     ],
 )

@@ -23,7 +23,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import EndBlock, FigureBlock, QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -91,7 +91,7 @@ def test_fold_names_its_own_variables() -> None:
         ).blocks
     )
     before, after = segment_of(blocks[:3]), segment_of(blocks[3:])
-    assert text_of([], summary=before.summary) == "1 step before the question · a"
+    assert text_of([], summary=before.summary) == "1 step · a"
     assert text_of([], summary=after.summary) == "1 step · b"
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
@@ -169,6 +169,19 @@ def test_approval_names_its_target_once_beside_the_code() -> None:
         assert head.count("../a.csv") == 1
 
 
+def test_approval_marks_the_lines_of_code_that_it_counts() -> None:
+    said = "Line 2 starts another program: a. b; Line 4 writes outside: ../a.csv.; Line 9 ends."
+    code = "import os\nos.system('a')\nx = 1\ndf.to_csv('../a.csv')"
+    waits = StepBlock(key="s", number=1, tool="run_code", code=code, state="waiting")
+    shown = {"Line 1": "Every step is asked about.", "▸": said}
+    for mark, context in shown.items():
+        asked = QuestionBlock(key="q", question="May it?", context=context)
+        lines = text_of(segment_of([waits, asked]).head).splitlines()
+        at = next(number for number, line in enumerate(lines) if "import os" in line)
+        marked = [line.strip()[0] == "▸" for line in lines[at : at + 4]]
+        assert marked == ([False, True, False, True] if mark == "▸" else [False] * 4)
+
+
 def test_lookups_before_a_refusal_are_no_attempts() -> None:
     unable = ev.Handoff(rationale="It knows no 'csv'.", blockers=[], suggested_next_steps=[])
     looked = segment(*code("print(df.columns)"), unable)
@@ -213,8 +226,6 @@ def test_usage_is_shown_for_paid_model(model: str, count: int) -> None:
 def test_no_line_appears_twice() -> None:
     for name, events in RUNS.items():
         lines = [each for each in record_of(lasting(replay(events).blocks)).splitlines() if each]
-        if name == "recovered":  # counted in one line, told in the fold
-            lines.remove("  the provider is busy")
         assert len(lines) == len(set(lines)), name
 
 
@@ -294,6 +305,28 @@ def test_published_report_names_its_page() -> None:
     )
     head, _ = words(segment(report, DONE))
     assert "Published: report Rain (open reports/rain.html)" in head
+    found = segment(report, DONE)
+    links = Parsed(str(segment_bundles(found)[0][0]["text/html"])).all("a")
+    assert links == [{"href": "reports/rain.html"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "title", "is_drawn"),
+    [
+        ("Distribution of wind. Saved as `wind`.", "distribution of wind", False),
+        ("Most of the wind is weak.", "Distribution of wind", True),
+        ("Sales rose.", "Sales", True),
+    ],
+)
+def test_chart_title_in_the_answer_is_not_drawn_again(
+    words: str, title: str, is_drawn: bool
+) -> None:
+    chart = FigureBlock(1, title, "a bar chart", {"mark": "bar", "title": title})
+    end = EndBlock("result", words)
+    figure = segment_of([chart, end]).figure
+    assert figure is not None
+    assert figure.spec == {"mark": "bar", **({"title": title} if is_drawn else {})}
+    assert (title in record_of([chart, end]).removeprefix(words)) is is_drawn
 
 
 def test_follow_up_commands_are_in_fold() -> None:
