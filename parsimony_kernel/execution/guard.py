@@ -437,7 +437,8 @@ def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[tuple[st
     written = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
     changes = [("parsimony.write", path) for path in written]
     if call.last in ("append", "to_sql") or any(map(_CHANGING.search, texts)):
-        changes += (each for name in call.handed for each in _databases(namespace.get(name)))
+        names = {call.root} if call.last == "append" else call.handed  # a list may append one
+        changes += (each for name in names for each in _databases(namespace.get(name)))
     return changes
 
 
