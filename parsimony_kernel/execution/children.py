@@ -32,7 +32,6 @@ from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
 _CHUNK = 8_192  # so that the last one is in the kept text, with a mark in it
-_Decoder = codecs.getincrementaldecoder("utf-8")
 _MARK = re.compile(r"\0parsimony-[0-9a-f]{16}\0")
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 _POPEN = inspect.signature(subprocess.Popen.__init__)
@@ -209,7 +208,9 @@ class _Pipe:
 
     def empty(self) -> None:
         """Read until the pipe is closed. Runs in a thread of its own."""
-        decoder = _Decoder("replace")  # a character may arrive in parts
+        decoder = codecs.getincrementaldecoder("utf-8")(
+            "replace"
+        )  # a character may arrive in parts
         try:
             while data := os.read(self.exit, _CHUNK):
                 with self._lock:

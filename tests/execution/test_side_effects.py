@@ -161,6 +161,12 @@ async def test_list_that_gets_rows_of_an_open_database_outside_is_free(
     )
     assert await desk.held("rows.append(con.execute('SELECT 1').fetchone())") is None
     assert await desk.held("con.execute('CREATE TABLE t (a INT)')") is not None
+    if library == "duckdb":
+        await desk.executor.execute(
+            desk.filled("con.close()\ncon = db.connect('OUTSIDE/a.db', read_only=True)")
+        )
+        desk.permit = desk.new_permit()
+        assert await desk.held("con.execute('CREATE TEMP TABLE t (a INT)')") is None
 
 
 async def test_two_threads_that_reach_the_same_are_recorded_once(desk: Desk) -> None:
