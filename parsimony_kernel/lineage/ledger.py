@@ -446,8 +446,8 @@ def _derived(
             names |= each.touched & (changed - lasting | cell.deletes)
             if not each.reads.isdisjoint(uses):
                 names |= by_functions & changed
-            if names.isdisjoint(changed):
-                through |= read  # kept by a function, perhaps
+            if names.isdisjoint(changed) and not each.reads.isdisjoint((*inputs, *old)):
+                through |= read  # kept by a function of the notebook, perhaps
         if each.defines:  # names in its body are looked up at the call
             made = {name: {*by_calls, *read} for name in names}
         else:
