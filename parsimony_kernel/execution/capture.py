@@ -49,7 +49,7 @@ class BoundedText:
     def write(self, text: str) -> None:
         """Append ``text``, from any thread."""
         with self._lock:
-            room = _HALF - len(self._head)
+            room = 0 if self._dropped else _HALF - len(self._head)
             self._head += text[:room]
             self._tail += text[room:]
             if len(self._tail) > 2 * _HALF:
@@ -61,11 +61,11 @@ class BoundedText:
 
     def absorb(self, other: "BoundedText", clean: Callable[[str], str]) -> None:
         """Append the text of another buffer, cleaned, and count what that one has dropped."""
-        halves = (other._head, other._tail[-_HALF:])
+        tail = other._tail[-_HALF:] if other.is_cut else ""
         with self._lock:
-            for text in halves if other.is_cut else ("".join(halves),):
-                self.write(clean(text))
+            self.write(clean(other._head if tail else other._head + other._tail))
             self._dropped += other._missing
+            self.write(clean(tail))
 
     @property
     def _missing(self) -> int:

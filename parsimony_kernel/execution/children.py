@@ -13,6 +13,7 @@ environment lacks the mark (``env -i``, ``sudo``), and one that was not started 
 ``subprocess``, ``asyncio`` or ``os.system``.
 """
 
+import codecs
 import ctypes
 import inspect
 import os
@@ -30,7 +31,7 @@ from parsimony_kernel.execution.guard import ours
 from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
-_CHUNK = 65_536
+_CHUNK = 8_192  # so that the last one is in the kept text, with a mark in it
 _MARK = re.compile(r"\0parsimony-[0-9a-f]{16}\0")
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 _POPEN = inspect.signature(subprocess.Popen.__init__)
@@ -181,11 +182,8 @@ class Descriptors:
     def drain(self, capture: Capture) -> None:
         """Append the text that arrived since the last call to ``capture``."""
         for number, pipe in self._pipes.items():
-            (capture.stdout if number == 1 else capture.stderr).absorb(pipe.take(), _decoded)
-
-
-def _decoded(text: str) -> str:
-    return _MARK.sub("", text).encode("ascii", "surrogateescape").decode("utf-8", "replace")
+            stream = capture.stdout if number == 1 else capture.stderr
+            stream.absorb(pipe.take(), lambda text: _MARK.sub("", text))
 
 
 class _Pipe:
@@ -194,7 +192,6 @@ class _Pipe:
     def __init__(self) -> None:
         self.exit, self.entry = os.pipe()
         self._lock = threading.Lock()
-        # Its bytes, each as a character: one that takes several may arrive in parts.
         self._text = BoundedText()
         self._seen = threading.Event()
         self._mark = ""
@@ -211,10 +208,13 @@ class _Pipe:
 
     def empty(self) -> None:
         """Read until the pipe is closed. Runs in a thread of its own."""
+        decoder = codecs.getincrementaldecoder("utf-8")(
+            "replace"
+        )  # a character may arrive in parts
         try:
             while data := os.read(self.exit, _CHUNK):
                 with self._lock:
-                    self._text.write(data.decode("ascii", "surrogateescape"))
+                    self._text.write(decoder.decode(data))
                     if not self._seen.is_set() and self._mark in self._text:
                         self._seen.set()
         except OSError:

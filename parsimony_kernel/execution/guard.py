@@ -55,6 +55,7 @@ _PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
 _READING = names("network", "gets")
 _SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
+_DUCKS = "SELECT path FROM duckdb_databases() WHERE NOT readonly"
 # Side effects that a dry run still performs when they are allowed.
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 # Interruptions from outside: afterwards the outcome of the statement's side effects is unknown.
@@ -341,7 +342,7 @@ class StatementGuard:
         return Reach(kind, what, line, text[:_MAX_SOURCE])
 
     def _check_databases(self, statement: Code) -> None:
-        """Stop before a statement changes an open SQLite database: only opening it is seen."""
+        """Stop before a statement changes an open database: only opening it is seen."""
         namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
@@ -437,7 +438,8 @@ def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[tuple[st
     written = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
     changes = [("parsimony.write", path) for path in written]
     if call.last in ("append", "to_sql") or any(map(_CHANGING.search, texts)):
-        changes += (each for name in call.handed for each in _databases(namespace.get(name)))
+        names = {call.root} if call.last == "append" else call.handed  # a list may append one
+        changes += (each for name in names for each in _databases(namespace.get(name)))
     return changes
 
 
@@ -448,9 +450,9 @@ def _databases(value: Any) -> Iterator[tuple[str, str]]:
     is_duck = comes_from(value, "duckdb", "DuckDBPyConnection")
     if is_duck or type(value) is sqlite3.Connection:
         with suppress(Exception):  # boundary: user object - it is closed
-            told = value.cursor().execute("PRAGMA database_list").fetchall()
+            told = value.cursor().execute(_DUCKS if is_duck else "PRAGMA database_list").fetchall()
             event = "parsimony.touch" if is_duck else "parsimony.write"
-            yield from ((event, path) for _, _, path in told if path)
+            yield from ((event, path) for *_, path in told if path)
 
 
 def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:

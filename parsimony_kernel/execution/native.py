@@ -84,7 +84,7 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
         for at, value in [*(enumerate(place) if type(place) is list else place.items())]:
             if id(value) in _replaced:
                 place[at] = _replaced[id(value)][1]
-            elif names and place is namespace and type(value) in (list, dict):
+            elif names and place is namespace is not value and type(value) in (list, dict):
                 places += [value] if len(value) <= _MOST_HELD else []
             elif names and type(value) in (partial,) and id(value.func) in _replaced:
                 function = _replaced[id(value.func)][1]

@@ -405,6 +405,9 @@ def _derived(
     # What functions change is no input of theirs: they look it up whenever they are called.
     bodies = [each.later for each in ran]
     by_functions = {name for each in bodies for name in each.writes | each.mutated | each.reached}
+    # No statement is known to make these, so they are made from all, and so is what uses them.
+    for name in {*changed}.difference(*(each.writes | each.mutated | each.reached for each in ran)):
+        old[name] = set[InputRef]().union(*old.values())
     # Inputs that a later statement replaces.
     replaced = set[InputRef]()
     found: list[dict[str, Any]] = []
@@ -441,6 +444,10 @@ def _derived(
         if any(call.last not in _HARMLESS for call in each.calls):
             lasting = {name for name in effect.fixed if not left[name]}
             names |= each.touched & (changed - lasting | cell.deletes)
+            if not each.reads.isdisjoint(uses):
+                names |= by_functions & changed
+            if names.isdisjoint(changed) and not each.reads.isdisjoint((*inputs, *old)):
+                through |= read  # kept by a function of the notebook, perhaps
         if each.defines:  # names in its body are looked up at the call
             made = {name: {*by_calls, *read} for name in names}
         else:

@@ -20,6 +20,7 @@ from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 from parsimony_kernel.lineage.why import safe
 
+_FUTURE = "from __future__"
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
 _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
@@ -322,10 +323,10 @@ class _Groups:
 def _statements(cell: Cell) -> tuple[Statement, ...]:
     """Return the statements of a cell, with magics that run Python replaced by their statements.
 
-    Imports from ``__future__`` are left out: they would have to come first.
+    Imports from ``__future__`` are left out: the script begins with them.
     """
     every = (inner for each in cell.statements for inner in _of_magic(each))
-    return tuple(each for each in every if not each.source.startswith("from __future__"))
+    return tuple(each for each in every if not each.source.startswith(_FUTURE))
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:
@@ -530,8 +531,10 @@ def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]
         blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
         sources |= dict.fromkeys(each for each in run.sources if _is_read(each, kept, every))
     head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
-    seeds = sorted(SEEDS[each] for each in walk.seeds)
-    head += ["", *seeds] if seeds else []
+    futures = {each.source for run, _ in held for each in read(run.code).statements}
+    futures = {each for each in futures if each.startswith(_FUTURE)}
+    for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
+        head += ["", *first] if first else []
     return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), tuple(sources))
 
 

@@ -200,3 +200,9 @@ async def test_long_text_of_child_is_cut_once_and_its_characters_stay_whole(
     assert (head[:4], tail[-6:]) == ("€€1\n", "20000\n")
     assert int(cut.split()[0].replace(",", "")) > 88_000
     assert output.truncated
+    # The limit counts characters, not their bytes, and what was cut is missing where it says so.
+    code = "import subprocess\nsubprocess.run('printf %03000d | sed s/0/абвгд/g', shell=True)"
+    whole = await executor.execute(code)
+    assert (len(whole.stdout), whole.truncated) == (15_000, False)
+    both = await executor.execute(f"print('mine')\n{code.replace('3000', '9000')}")
+    assert abs(both.stdout.index("…") - 10_000) < 50

@@ -140,13 +140,33 @@ def test_function_is_wrapped_wherever_it_was_held_before() -> None:
     code = (
         "import functools, pyarrow.feather as f, pyarrow.parquet as pq\n"
         "writers, savers = {'f': f.write_feather}, [f.write_feather]\n"
-        "save = functools.partial(f.write_feather, compression=None)\n"
+        "save, own = functools.partial(f.write_feather, compression=None), globals()\n"
         "from parsimony_kernel.execution.native import watch_native_code\n"
         "watch_native_code(globals())\n"
         "for each in (pq.read_table, writers['f'], savers[0], save.func): each.__wrapped__\n"
         "assert save.keywords == {'compression': None}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("library", "given"), [("sqlite3", "check_same_thread=False"), ("duckdb", "")]
+)
+async def test_list_that_gets_rows_of_an_open_database_outside_is_free(
+    desk: Desk, library: str, given: str
+) -> None:
+    pytest.importorskip(library)
+    await desk.executor.execute(
+        desk.filled(f"import {library} as db\ncon = db.connect('OUTSIDE/a.db', {given})\nrows = []")
+    )
+    assert await desk.held("rows.append(con.execute('SELECT 1').fetchone())") is None
+    assert await desk.held("con.execute('CREATE TABLE t (a INT)')") is not None
+    if library == "duckdb":
+        await desk.executor.execute(
+            desk.filled("con.close()\ncon = db.connect('OUTSIDE/a.db', read_only=True)")
+        )
+        desk.permit = desk.new_permit()
+        assert await desk.held("con.execute('CREATE TEMP TABLE t (a INT)')") is None
 
 
 async def test_two_threads_that_reach_the_same_are_recorded_once(desk: Desk) -> None:

@@ -136,6 +136,8 @@ LOOP = "for each in 'ab':\n    found += [Path(f'data/{each}.csv').read_text()]"
 THREAD = "read = Thread(target=Path('data/a.csv').read_text)\nread.start(); read.join()"
 TASK = f"async def go():\n    return {TEXT}\ndone = await gather(go())"
 LAZY = "plan = scan_csv('data/a.csv')\nn = 2 * 3\nrows = plan.collect()"
+HIDDEN = f"kept = {{}}\ndef load():\n    global top\n    top = kept['a'] = {TEXT}\nload()"
+CLOSED = f"def new():\n    its = []\n    return lambda: its.append({TEXT}), lambda: its[0]"
 # A cell, and the files that each variable was made from.
 READ_BY = (
     ("n = 3\nk = n * 2\ndf = pd.read_csv('data/a.csv')\ntwice = df * k", "df: a"),
@@ -150,6 +152,9 @@ READ_BY = (
     (f"box = {{'n': 1}}\nbox['text'] = {TEXT}\nones = np.ones(2)", "box: a"),
     ("rows = np.loadtxt('data/a.csv', skiprows=1)\nones = np.ones(2)", "rows: a"),
     (f"from polars import scan_csv\n{LAZY}", "plan: a"),
+    (f"{HIDDEN}\nn = 7", "kept: a, top: a"),
+    (f"keep({TEXT})\nits = at_top\nn = 8", "at_top: a, its: a"),
+    (f"{CLOSED}\nadd, get = new()\nadd()\ntext = get()\nn = 9", "text: a"),
 )
 
 
@@ -162,6 +167,7 @@ async def test_variable_is_made_from_the_files_of_the_statements_that_made_it(
     await desk.mine(
         "import numpy as np, pandas as pd\n" + "\n".join(f"from {each}" for each in imports)
     )
+    await desk.mine("def keep(text):\n    global at_top\n    at_top = text")
     await desk.mine(cell)
     ledger = desk.executor.origin_ledger
     told = {
