@@ -9,7 +9,6 @@ from calendar import month_name
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
@@ -70,7 +69,7 @@ class Column:
     @property
     def unit(self) -> str:
         """The unit that its name ends with; empty without one."""
-        found = _UNIT.search(self.made_of[0].name if self.made_of else self.name)
+        found = _UNIT.search(self.name)
         return found[1] if found and not self.part else ""
 
     @property
@@ -78,8 +77,6 @@ class Column:
         """What it is, in words."""
         if self.part:
             return str(words.table()["parts"][self.part].get("label", self.part))
-        if self.made_of[1:]:
-            return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
 
     @property
@@ -89,12 +86,8 @@ class Column:
 
     @property
     def is_code(self) -> bool:
-        """Whether it names or numbers things, by its name or because it counts up."""
-        is_whole = self.kind == "text" or self.dtype.startswith(("int", "uint"))
-        ends = [re.search(r"\d+$", each) for each in self.samples if is_whole]
-        numbers = [int(each[0]) for each in ends if each]
-        counts = len(numbers) == len(ends) > 3 and {b - a for a, b in pairwise(numbers)} == {1}
-        return counts or bool(words.filler("codes") & {*words.fold(self.name)[-1:]})
+        """Whether it names or numbers things, by its name."""
+        return bool(words.filler("codes") & {*words.fold(self.name)[-1:]})
 
     @property
     def is_measure(self) -> bool:
@@ -119,11 +112,6 @@ class Table:
     rows: int | None
     columns: tuple[Column, ...]
     library: str = ""
-
-    @property
-    def measures(self) -> list[Column]:
-        """Columns that can be measured."""
-        return [each for each in self.columns if each.is_measure]
 
     @property
     def texts(self) -> list[Column]:
@@ -182,7 +170,7 @@ class Query:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
         size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
-        share: of the ``whole``, or of the rows ``within`` each group that are so.
+        share: of the ``whole``.
     """
 
     table: str = ""
@@ -281,6 +269,5 @@ def capital(text: str) -> str:
 
 def _field(name: str, kind: str, unit: str = "") -> str:
     """A field of a chart; Vega reads dots, brackets and quotes in it as a path unless escaped."""
-    if not re.fullmatch(r"[^\W_][\w \-]*", name):
-        name = re.sub(r"([.:\[\]\\'\"])", r"\\\1", name)
+    name = re.sub(r"([.:\[\]\\'\"])", r"\\\1", name)
     return words.literal(f"{unit}({name}):{kind}" if unit else f"{name}:{kind}")

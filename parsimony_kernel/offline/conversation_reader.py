@@ -60,7 +60,7 @@ class Transcript:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
         earlier: the requests that were done; ``told`` is what they came to.
-        unanswered: whether the request before was refused; ``refused`` whether any was.
+        unanswered: whether the request before was refused.
     """
 
     request: str = ""
@@ -71,7 +71,6 @@ class Transcript:
     earlier: list[str] = field(default_factory=list)
     told: str = ""
     unanswered: bool = False
-    refused: bool = False
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
@@ -96,11 +95,11 @@ class Transcript:
         Raises:
             Unclear: until there is a reply that is one of the choices.
         """
-        if len(choices) > _MOST:
-            question = f"{question} ({_MOST} of {len(choices)} shown)"
         reply = self.replies.get(question)
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
-        found = _named(before if reply is None else reply, choices)
+        said = (before if reply is None else reply).strip()
+        found = [each for each in choices if each == said]
+        found = found or [each for each in choices if said and fold(each) == fold(said)]
         if len(found) == 1:
             return found[0]
         if reply is None:
@@ -116,13 +115,6 @@ class Transcript:
         """The names of the charts that exist."""
         known = self.variables | self.made
         return [name for name in known if known[name].get("type") == "figure"]
-
-
-def _named(reply: str, choices: Sequence[str]) -> list[str]:
-    """Those of ``choices`` that ``reply`` can mean."""
-    low, folded = " ".join(fold(reply)), {c: " ".join(fold(c)) for c in choices}
-    whole = [c for c in choices if c == reply.strip()] or [c for c in choices if folded[c] == low]
-    return whole or [c for c in choices if low and low in folded[c]]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
@@ -147,7 +139,6 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
                 turn.earlier.append(request)
                 turn.told += f" {text}"
             turn.unanswered = text.startswith("Not done; it was ")
-            turn.refused |= turn.unanswered
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn

@@ -74,7 +74,6 @@ class _Planner:
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
         self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
         self.subject = ""
-        self.refused: Reader | None = None
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.previous: Query | None = None
@@ -103,17 +102,18 @@ class _Planner:
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
-        # What a real model takes is said with the first refusal of those that are still told.
-        is_told = self.turn.refused
+        # What a real model takes is said with the first refusal of several in a row.
+        is_told = self.turn.unanswered
         steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
-        """Two requests that would work: of the kind, the columns and the values of this one."""
-        for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
-            refused = self.refused or Reader((), each, self.turn, self._looked, self._before)
-            return refused.suggestions()
+        """Two requests that would work, about the first columns that fit."""
+        tables = filter(None, (self.turn.tables().get(self.subject), *self._originals()))
+        for each in (table for table in tables if not table.library):
+            groups = sorted(each.texts, key=lambda c: len(c.samples))
+            return code.text("suggestions", each, groups).splitlines()[:2]
         return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -121,14 +121,12 @@ class _Planner:
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
-        no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
         tokens = tokenize(request)
         no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
-        is_file = any(t.kind == "file" for t in tokens)
-        no_if(deeds and (is_file or deeds[0] == tokens[0].text), "deeds", *deeds[:1])
+        no_if(deeds, "deeds", *deeds[:1])
         for part in _clauses(tokens):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
@@ -141,9 +139,10 @@ class _Planner:
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            here = spoken(f"`{each}`" for each in self._suggestions())
-            there = words.table()["no"]["examples"]
-            self.notes += [f"You can ask here, for example: {here}.", there, REAL_MODEL]
+            here = (
+                f"You can ask here, for example: {spoken(map('`{}`'.format, self._suggestions()))}."
+            )
+            self.notes += [here, words.table()["no"]["examples"], REAL_MODEL]
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
@@ -252,9 +251,8 @@ class _Planner:
         made = {*self.turn.made, *(name for names in self.saved for name in names)}
         made -= {self.subject, *(t.name for t in self.loaded)}
         known = [t for t in self.turn.tables().values() if t.name not in made]
-        # What was said is forgotten, and the names stay; for a table that was cut off stands none.
-        named = [t for t in known if not clause("made", t.name)]
-        return named or known * (not self.turn.context.get("more_variables"))
+        # For a table that was cut off stands none.
+        return known * (not self.turn.context.get("more_variables"))
 
     def _read(self, part: Sequence[Token]) -> Query:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
@@ -262,51 +260,39 @@ class _Planner:
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
         subject = self.subject or (self.previous.table if self.previous else "")
-        first = named[:1] or [t for t in known.values() if t.name == subject]
-        others = [t for t in self._originals() if t not in first]
+        meant = named[:1] or [t for t in known.values() if t.name == subject] or self._originals()
         why = "untold" if self.turn.context.get("kept_back") else "table"
-        no_if(not (first or others), why, self.turn.request[:80])
-        # One that leaves a question is not meant where another leaves none.
-        found: list[Query] = []
+        no_if(not meant, why, self.turn.request[:80])
+        found: dict[str, Query] = {}
         left: list[tuple[Reader, Unclear]] = []
-        for about in (*first, *others):
-            # Beside a table that is meant, no other is searched for values.
-            look = self._looked if about in first or not first else lambda *_: None
-            reader = Reader(part, about, self.turn, look, self._before)
+        for about in meant:
+            reader = Reader(part, about, self.turn, self._looked, self._before)
             try:
-                found.append(reader.read())
+                found[about.name] = reader.read()
             except Unclear as unclear:
                 left.append((reader, unclear))
-            if about in first and (found or left[-1][1].choices):
-                break
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
-            self.subject, self.refused = reader.table.name, reader
+            self.subject = reader.table.name
             raise why_not
-        # The one whose names are said is meant; else the newest that has all that the others have.
-        fewest = min(len({*query.notes}) for query in found)
-        fit = {query.table: query for query in found if len({*query.notes}) == fewest}
-        names = {name: {c.name for c in known[name].columns} for name in fit}
-        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+        names = [*found]
+        return found[self.turn.choose("Which table do you mean?", names) if names[1:] else names[0]]
 
     def _before(self, about: Table) -> Query | None:
-        """The request before, where another may go on from it."""
+        """The request before, or what it went on from once; where another may go on from it."""
         query = self.previous
         # What was asked about then has been answered.
         answered = {**(self.turn.context.get("answers") or {}), **self.turn.replies}
         turn, told = replace(self.turn, replies=answered), self.turn.earlier
-        for request in () if query or self.loaded else told[-9:]:
+        for request in () if query or self.loaded else told[-2:]:
             for part in _clauses(tokenize(request)):
                 # What goes on from something forgotten is not known.
-                known = {about: query} if query or not told[9:] else {}
+                known = {about: query} if query or not told[2:] else {}
                 left, *_ = _apart(part)
                 try:
                     query = Reader(left, about, turn, self._looked, known.__getitem__).read()
-                except Unclear as unclear:
-                    query = None if unclear.choices else query
-                except KeyError:
-                    continue
+                except (KeyError, Unclear) as why:
+                    query = None if getattr(why, "choices", ()) else query
         return query
 
     def _compute(self, query: Query) -> None:

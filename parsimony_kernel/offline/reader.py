@@ -9,9 +9,7 @@ is a no as well.
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
@@ -37,7 +35,6 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
-        strange: words that are not understood.
     """
 
     tokens: Sequence[Token]
@@ -51,7 +48,6 @@ class Reader:
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
     text: str = ""
 
     def read(self) -> Query:
@@ -61,8 +57,8 @@ class Reader:
         self.text = text = self.marked()
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        self.strange = [each for each in text.split() if each[0].isalnum() and each not in known]
-        no_if(self.strange, "unknown", *(self.raw.get(each, each) for each in self.strange[:1]))
+        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
+        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -76,33 +72,6 @@ class Reader:
             self._go_on(before)
         self._complete()
         return query
-
-    # -- suggestions -------------------------------------------------------------------------
-
-    def suggestions(self) -> list[str]:
-        """Two requests of the kind of this one, about what it names, that are understood."""
-        said = self.turn.request.casefold()
-        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark]]
-        kept = [pair for mark in self.marks if mark[0] == "V" for pair in self.marks[mark]][:1]
-        dates = [self.marks[mark] for mark in self.marks if mark[0] == "P"]
-        parts = [english.table()["parts"][part].get("label", part) for part in dates]
-        agg = next(filter(english.aggregate, said.split()), "mean")
-        similar = english.table()["similar"].items()
-        rows = [text for kind, texts in similar if re.search(kind, said) for text in texts]
-        others = sorted(self.table.texts, key=lambda c: (c.is_code, len(c.samples)))
-        is_not, about = clause("negative", said), (self.table, named, dict(kept), parts, agg)
-        listed = code("suggestions", rows, *about, others, is_not)
-        whole = " ".join(t.text for t in self.tokens if t.low not in self.strange)
-        found = filter(self._understands, dict.fromkeys([whole, *listed.splitlines()]))
-        return list(islice(found, 2))
-
-    def _understands(self, text: str) -> bool:
-        """Whether a request about this table is understood, and leaves no question."""
-        turn, values = replace(self.turn, unanswered=True), [(c.name, v) for c, v in self.values]
-        tokens, look = english.tokenize(text), lambda *_: values
-        with suppress(Unclear):
-            return bool(text and Reader(tokens, self.table, turn, look, lambda _: None).read())
-        return False
 
     # -- marks -------------------------------------------------------------------------------
 
@@ -141,7 +110,7 @@ class Reader:
         if token.kind == "quoted":
             return self.mark("Q", token.bare)
         if token.kind == "date":
-            return self.mark("D", english.date_of(token.text), token.text)
+            return self.mark("D", token.text)
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
@@ -230,6 +199,7 @@ class Reader:
             self._is_clear(owners, text, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
+        no_if(month and after.isdigit(), "month", text)
         if month and is_date and (low != "may" or behind in english.filler("months")):
             self._is_clear(owners, text, "a month")
             return self.mark("M", [(part_of(self.time(text), "month_name"), month)], text)
@@ -242,13 +212,13 @@ class Reader:
         no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
-        """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
+        """Mark what ``text`` counts: the rows that are called so."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         first, codes = self.table.columns[0], english.filler("codes")
         own = tuple(singular(word) for word in fold(first.name) if word not in codes)
-        is_id = first.is_code and mine == own
-        if is_id and not (parts or self._is_unique(first)):
-            return self.mark("Ci", [first], text)
+        # Ids that repeat are no rows.
+        is_id = first.is_code and mine == own and not parts
+        no_if(is_id and not self._is_unique(first), "counted", text)
         is_called = is_id or (not exact and mine in (named, named[-1:]))
         is_plural = exact and fold(text) != mine == fold(exact[0].name)
         is_many = is_plural and not exact[0].is_measure and self._is_unique(exact[0])
@@ -282,9 +252,7 @@ class Reader:
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             no_if(want == "measure" and (column.is_code or is_many), "counted", words)
-            is_again = len(fit) > 1 and not any(question in e for e in self.turn.replies)
-            again = ", as before" * is_again
-            self.query.notes.append(f"Read {words!r} as {column.name}{again}")
+            self.query.notes.append(f"Read {words!r} as {column.name}")
         return column
 
     def time(self, why: str) -> Column:
@@ -299,10 +267,9 @@ class Reader:
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be."""
-        named = {c.name: c for c in columns}
-        return (
-            named[self.turn.choose(question, [*named], holds=holds)] if columns[1:] else columns[0]
-        )
+        names = [c.name for c in columns]
+        chosen = self.turn.choose(question, names, holds=holds) if names[1:] else names[0]
+        return columns[names.index(chosen)]
 
     # -- patterns ----------------------------------------------------------------------------
 
@@ -347,7 +314,6 @@ class Reader:
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
             is_many = group.dtype.startswith("float") and len(group.samples) > 4
             no_if(group.is_measure and is_many, "measure", group.name)
-            no_if(group.kind == "number" and "popular" in self.text, "counted", group.name)
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")
@@ -358,14 +324,11 @@ class Reader:
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         left = [word for word in text.split() if word not in english.filler("silent")]
-        self.strange = [word for word in left if word not in (*self.marks, "and", "or", "~")]
-        no_if(self.strange, "unused", " ".join(self.raw.get(word, word) for word in self.strange))
+        strange = [word for word in left if word not in (*self.marks, "and", "or", "~")]
+        no_if(strange, "unused", " ".join(self.raw.get(word, word) for word in strange))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
-            # Ids that repeat are no rows.
-            is_count = self.query.agg in ("", "count") or self.query.share
-            no_if(mark[:2] == "Ci" and is_count, "counted", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
         no_if(re.search(english.table()["clauses"]["listed"], text), "parts")
@@ -395,7 +358,7 @@ class Reader:
         values = tuple(self.marks[mark] for mark in marks)
         word = str(said.get("op", "between" if "b" in said else "=="))
         # How much of a date is given: its year, its month or its day.
-        parts = {"year" if m[0] == "N" else "QMD"[self.marks[m].count("-")] for m in marks}
+        parts = {"year" if m[0] == "N" else "MD"[self.marks[m].count("-") - 1] for m in marks}
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if not (is_year or "c" in said):
             return False
@@ -539,13 +502,9 @@ class Reader:
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
         of = [f.column.base for f in query.filters]
-        is_within = kept == 1 and query.groups and of[0].flags and not query.columns
         is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
-        is_clear = (is_within or is_of_all) and not others and query.agg in ("", "count", "sum")
+        is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")
-        if query.share and is_within:
-            query.share, query.agg = "within", "mean"
-            query.columns = [Column("share_percent", "number")]
         unknown = [c.label for c in of if c.missing and query.share]
         query.notes += [f"Rows without {each} count as not so" for each in unknown]
 
@@ -558,9 +517,9 @@ class Reader:
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
-        is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
+        is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
+        is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
-        no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
@@ -581,10 +540,7 @@ class Reader:
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
-        measures = [c for c in self.table.measures if c not in query.groups]
-        if query.agg not in ("", "count") and not query.columns:
-            no_if(not measures, "nothing", self.table.name)
-            query.columns = [self.one_of(f"The {query.agg} of which column?", measures)]
+        no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
@@ -600,10 +556,14 @@ class Reader:
             query.agg = query.agg or "count"
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
-        elif not query.agg and self._is_line():
-            query.do, query.chart = "line", "line"
         elif not query.agg:
-            query.agg = self._function()
+            over = [g.kind for g in query.groups if g.is_time and not g.part][:1]
+            is_over = over == ["date"] and "over time" in self.text
+            is_drawn = query.chart in ("line", "auto") or is_over
+            if over and is_drawn and not (query.window or query.limit):
+                query.do, query.chart = "line", "line"
+            else:
+                query.agg = self._function()
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
             query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
@@ -623,13 +583,6 @@ class Reader:
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         chosen = self.turn.choose(f"Which {column.name} {of}", options)
         return english.aggregate(chosen.partition(" ")[0])
-
-    def _is_line(self) -> bool:
-        """Whether numbers are drawn as they are, along the time."""
-        query = self.query
-        over = [g.kind for g in query.groups if g.is_time and not g.part][:1]
-        is_said = query.chart in ("line", "auto") or (over == ["date"] and "over time" in self.text)
-        return bool(over and is_said and not (query.window or query.limit))
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:

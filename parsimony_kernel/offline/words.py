@@ -109,10 +109,7 @@ READERS = table()["spellings"]["files"]
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
-_MONTH = "sept|" + "|".join(rf"{name[:3]}(?:{name[3:]})?\.?" for name in MONTHS[1:])
-_TOKEN = re.compile(
-    "|".join(_KINDS).replace("FILES", _FILES).replace("MONTHS", _MONTH), re.IGNORECASE
-)
+_TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -136,22 +133,9 @@ class Token:
 def tokenize(text: str) -> list[Token]:
     """Split ``text`` into tokens; a quoted name of a data file is a file."""
     tokens = [Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(text)]
-    return [
-        Token("file", each.bare) if each.kind == "quoted" and is_data_file(each.bare) else each
-        for each in tokens
-        if each.kind != "of"
-    ]
-
-
-def date_of(text: str) -> str:
-    """A date as pandas compares it: ``2023-01-31``, ``2023-01`` or ``2023Q1``."""
-    numbers, low = re.findall(r"\d+", text), text.casefold()
-    month = next((i for i, name in enumerate(MONTHS) if name[:3] in low), 0)
-    if not month:
-        year = next((each for each in numbers if len(each) == 4), "")
-        return f"{year}Q{low.partition('q')[2][:1]}" if "q" in low else text
-    days = [f"-{int(each):02}" for each in numbers[:-1]]
-    return f"{numbers[-1]}-{month:02}{''.join(days)}"
+    files = {each for each in tokens if each.kind == "quoted" and is_data_file(each.bare)}
+    tokens = [each for each in tokens if each.kind != "of"]
+    return [Token("file", each.bare) if each in files else each for each in tokens]
 
 
 def is_data_file(name: str) -> bool:
@@ -197,7 +181,8 @@ def literal(value: object) -> str:
 
 def quoted(name: str) -> str:
     """The name of a column as a request may hold it."""
-    return name if re.fullmatch(r"[^\W\d]\w*", name) else f'"{name}"'
+    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.casefold() not in keywords()
+    return name if is_plain else f'"{name}"'
 
 
 def identifier(text: str) -> str:
@@ -242,8 +227,7 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
 def _rounded(found: re.Match[str]) -> str:
     """A number as people write it."""
     value = float(found[0])
-    if value and abs(value) < 0.001:
+    if abs(value) < 1:
         return f"{value:.3g}"
-    digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if digits else text
+    text = f"{value:,.{max(0, 4 - len(str(int(abs(value)))))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

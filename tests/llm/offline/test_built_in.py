@@ -18,7 +18,6 @@ TABLES = """
 import pandas as pd
 cars = pd.read_json("data/cars.json")
 cars["Year"] = pd.to_datetime(cars["Year"])
-origins = pd.DataFrame({"Origin": ["USA", "Japan", "Europe"], "continent": ["A", "B", "C"]})
 weather = pd.read_csv("data/seattle-weather.csv")
 stocks = pd.read_csv("data/stocks.csv")
 """
@@ -78,10 +77,9 @@ NUMBERS = [
     ("how many cars have horsepower between 75 and 100?",
      CARS.Horsepower.between(75, 100).sum()),
     ("number of cars that are not from Japan", (CARS.Origin != "Japan").sum()),
-    ("how many cars in january 1975", (CARS.Year == "1975-01-01").sum()),
-    ("number of cars since Jan 1980", (CARS.Year >= "1980-01-01").sum()),
-    ("mean horsepower Q1 1976", CARS[CARS.Year == "1976-01-01"].Horsepower.mean()),
-    ("how many cars before 1 january 1976", (CARS.Year < "1976-01-01").sum()),
+    ("how many cars in 1975-01", (CARS.Year == "1975-01-01").sum()),
+    ("number of cars since 1980-01", (CARS.Year >= "1980-01-01").sum()),
+    ("how many cars before 1976-01-01", (CARS.Year < "1976-01-01").sum()),
     ("how many readings without horsepower in cars", CARS.Horsepower.isna().sum()),
     ("how many cars from Japan or with horsepower above 200",
      ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
@@ -406,19 +404,14 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("file", "request_", "suggested"),
     [
-        ("crossings", "busiest route in Oslo", 'where route is "Oslo"'),
-        ("crossings", "plot delays by weekday", "plot mean passengers by day of the week"),
-        ("crossings", "cheapest fare to Oslo", 'bottom 5 crossings by "Fare (EUR)" where route is'),
-        ("crossings", "passengers not on Aurora boats", 'where vessel is not "Aurora"'),
-        ("crossings", "mean passengers per month", "mean passengers by month"),
-        ("marathon", "fastest runner", "top 5 marathon by "),
-        ("patients", "total bill per clinic, by post", "total bill by clinic"),
-        ("patients", "percent of smokers among clinic visitors", "share of patients by clinic"),
-        ("orders", "draw a pie of qty", "plot mean qty by "),
-        ("weblog", "how many hackers by country", "number of weblog by country"),
+        ("crossings", "busiest route in Oslo", "mean passengers by "),
+        ("crossings", "cheapest fare to Oslo", "top 5 crossings by passengers"),
+        ("patients", "total bill per clinic, by post", "mean age by "),
+        ("orders", "draw a pie of qty", 'by "customer type"'),
+        ("weblog", "how many hackers by country", "mean status by "),
     ],
 )
-async def test_suggestions_are_like_the_request_and_work(
+async def test_suggestions_are_about_the_columns_and_work(
     notebook: Notebook, file: str, request_: str, suggested: str
 ) -> None:
     shutil.copy(FILES / f"{file}.csv", notebook.folder)
@@ -496,6 +489,11 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("remove duplicates", "never deletes or changes files"),
         ("load https://example.org/cars.csv", "no web addresses"),
         ("weight above 3000 kg", '"kg"'),
+        ("how many cars in january 1975", "as in 2024-03"),
+        ("number of cars since Jan 1980", "as in 2024-03"),
+        ("how many cars before 1 january 1976", "as in 2024-03"),
+        ("mean horsepower Q1 1976", '"Q1"'),
+        ("average by origin", "what to do with cars"),
     ],
 )
 async def test_unknown_word_is_named(tables: Notebook, request_: str, word: str) -> None:
@@ -618,7 +616,9 @@ async def test_settled_table_is_meant(notebook: Notebook) -> None:
         "weather = everything.assign(month=everything.date.dt.month)\n"
         "warm = weather.groupby('month')[['temp_max']].mean().add_prefix('mean_').reset_index()"
     )
-    turn = await done(notebook, "plot mean temp_max by month")
+    turn = await notebook.ask("plot mean temp_max by month")
+    assert turn.choices == ["everything", "weather"]
+    turn = await notebook.reply("weather")
     assert "weather\n" in turn.codes[-1]
     assert "Used `weather`." in turn.summary
 
@@ -657,26 +657,14 @@ orders_2023 = pd.DataFrame({
         "sum of orders",
         "average orders per day",
         "total units by country",
+        "how many orders",
+        "orders by country",
     ],
 )
 async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_: str) -> None:
     await notebook.run(ORDERS)
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
-
-
-@pytest.mark.parametrize(
-    ("request_", "said"),
-    [
-        ("how many orders", "Number of different values of order no: 3."),
-        ("orders by country", "Highest number of different values of order no: UK, 3."),
-    ],
-)
-async def test_ids_that_repeat_are_counted_once(
-    notebook: Notebook, request_: str, said: str
-) -> None:
-    await notebook.run(ORDERS)
-    assert (await done(notebook, request_)).summary.startswith(said)
 
 
 @pytest.mark.parametrize("then", ["now by year", "by year", "only Japan", "as a bar chart"])
@@ -691,12 +679,11 @@ async def test_real_model_is_named_with_the_first_refusal_alone(tables: Notebook
     assert ["%agent model" in f"{turn.arguments}" for turn in said] == [True, False]
 
 
-async def test_many_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
-    steps = ["median horsepower by origin", "now by year", "now as a chart", "now by cylinders"]
-    for step in [*steps, "now by year", "now by origin"]:
-        await tables.ask(step)
-    turn = await tables.ask("now for Japan")
-    assert turn.summary.startswith("Highest median Horsepower (Origin is Japan): Japan")
+async def test_two_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
+    for step in ("median horsepower by origin", "now by year", "now by origin"):
+        turn = await done(tables, step)
+    assert turn.summary.startswith("Highest median Horsepower: ")
+    assert "no request before" in (await tables.ask("now for Japan")).arguments["rationale"]
 
 
 async def test_nothing_goes_on_from_a_request_that_is_forgotten(tables: Notebook) -> None:
@@ -710,12 +697,10 @@ async def test_nothing_goes_on_from_a_request_that_is_forgotten(tables: Notebook
 async def test_results_whose_turns_are_forgotten_stand_for_no_table(
     tables: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = await tables.ask("mean horsepower")
     await tables.ask("cars after 1980")
     await tables.ask("total horsepower by origin")
     tables.earlier = []
-    turn = await tables.ask("mean horsepower")
-    assert turn.summary.split(".")[0] == whole.summary.split(".")[0]
+    assert "cars" in (await tables.ask("mean horsepower")).choices
     made = {k: v for k, v in tables.executor.variables().items() if k.startswith("rows_of_")}
     cut = notebook_context(files=[], variables=summarise(made)[0], more_variables=1)
     monkeypatch.setattr(tables, "context", lambda: cut)
@@ -748,8 +733,7 @@ hives = pd.DataFrame({
         (["share of rows by reason"], "Rows without reason are left out."),
         (["mean honey_kg without mites"], "Rows without reason are left out."),
         (["share of rows with reason swarm"], "Rows without reason count as not so."),
-        # A yes or no is shared within each group, and where many are the highest all are told.
-        (["share of fed by strain"], "Highest share of each strain (fed is yes): Carnica, "),
+        # Where many are the highest all are told.
         (["number of rows by hive"], ": H1, 2. H2, 2. Others too. H4, 2. H5, 2."),
         # Rows that were kept are another table.
         (["keep only Carnica", "mean honey_kg"], "Mean honey: 55 kg. Used all rows of `hives`."),
@@ -805,6 +789,8 @@ async def test_years_beside_dates_are_not_taken_for_them(
         ("how many hives are there", "Say 'different'"),
         ("how many hives are Carnica", "Say 'different'"),
         ("hives per strain", 'what "hive" is for'),
+        # The share within each strain, or that of the whole.
+        ("share of fed by strain", "the share of what"),
     ],
 )
 async def test_what_has_two_readings_is_asked_in_full(
