@@ -105,8 +105,8 @@ class ToolResultObserved(AgentEvent):
 class ArtifactPublished(AgentEvent):
     """A snapshot was written to disk.
 
-    ``path`` and ``page`` (a report's page for people) are relative to the workspace, with forward
-    slashes. ``live_name`` is its current name there.
+    ``path`` is relative to the workspace, ``page`` (a report's page for people) to the notebook's
+    folder, both with forward slashes. ``live_name`` is its current name there.
     """
 
     type: Literal["artifact_published"] = "artifact_published"

@@ -54,7 +54,7 @@ class Column:
         if self.kind == "boolean":
             return ("true", "false")
         seen = {each.casefold(): each for each in self.samples if self.kind == "text"}
-        pairs = (pair.split("=") for pair in words.table()["spellings"]["flags"].split())
+        pairs = words.table()["spellings"]["flags"]
         return next((tuple(seen[each] for each in p) for p in pairs if {*seen} == {*p}), ())
 
     @property
@@ -146,9 +146,8 @@ def read_table(summary: Mapping[str, Any]) -> Table | None:
     # What indexes the rows is no column.
     columns = [_column(each) for each in listed if not each.get("index")]
     columns += [Column(str(each), "text") for each in summary.get("more_columns") or ()]
-    whole = rows if isinstance(rows, int) else None
     name, library = str(summary.get("name") or ""), str(summary.get("library") or "")
-    return Table(name, whole, tuple(columns), library)
+    return Table(name, rows if isinstance(rows, int) else None, tuple(columns), library)
 
 
 def _column(summary: Mapping[str, Any]) -> Column:
@@ -157,8 +156,9 @@ def _column(summary: Mapping[str, Any]) -> Column:
     seen = tuple(each for each in samples if each.strip().casefold() not in missing)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
-    is_year = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in seen)
-    kind = "year" if kind == "number" and "year" in words.fold(name) and is_year else kind
+    is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)
+    is_year &= bool(words.filler("years") & {*words.fold(name)})
+    kind = "year" if kind == "number" and is_year else kind
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
@@ -182,6 +182,7 @@ class Query:
         agg: the function of the one column of an aggregate; ``count`` counts rows.
         size: the percentile, where that is the function; the rows of a rolling window.
         columns: those that are computed, drawn, shown or changed.
+        share: of the ``whole``, or of the rows ``within`` each group that are so.
     """
 
     table: str = ""
@@ -196,7 +197,7 @@ class Query:
     ascending: bool = False
     limit: float | None = None
     chart: str = ""
-    share: bool = False
+    share: str = ""
     window: str = ""
     text: str = ""
     goes_on: bool = False
@@ -265,7 +266,7 @@ def _templates() -> Any:
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {each.__name__: each for each in (capital, words.singular, words.spoken)}
     env.filters |= {"py": words.literal, "field": _field, "escaped": re.escape}
-    env.filters["month"] = month_name.__getitem__
+    env.filters |= {"month": month_name.__getitem__, "quoted": words.quoted}
     env.filters["slug"] = lambda name: "_".join(words.fold(name))[:40].strip("_")
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.tests["identifier"] = str.isidentifier

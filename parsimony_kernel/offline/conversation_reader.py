@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.code import Table, read_table
 from parsimony_kernel.offline.words import fold, table
@@ -49,7 +48,7 @@ class Answer:
 
 
 def _key(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What tells one call from another."""
+    """Name a call: its answer stands under this."""
     return json.dumps([tool, arguments], sort_keys=True)
 
 
@@ -95,7 +94,7 @@ class Transcript:
         A choice holds only for a question with the words and the table that it is about.
 
         Raises:
-            Unclear: until there is a reply that is one of the choices, or where it is to stop.
+            Unclear: until there is a reply that is one of the choices.
         """
         if len(choices) > _MOST:
             question = f"{question} ({_MOST} of {len(choices)} shown)"
@@ -106,7 +105,6 @@ class Transcript:
             return found[0]
         if reply is None:
             raise Unclear(question, choices[:_MOST])
-        no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
         return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
 
     def tables(self) -> dict[str, Table]:

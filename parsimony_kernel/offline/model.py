@@ -74,6 +74,7 @@ class _Planner:
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
         self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
         self.subject = ""
+        self.refused: Reader | None = None
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.previous: Query | None = None
@@ -96,11 +97,9 @@ class _Planner:
         return Step("", tool, arguments or {"summary": text}) if tool in self.tools else Step(text)
 
     def ask(self, unclear: Unclear) -> Step:
-        """Ask the person, where that is possible."""
-        question, choices = unclear.text, [*unclear.choices]
-        if "ask_user" in self.tools:
-            return Step("", "ask_user", {"question": question, "choices": choices})
-        return self.unable(f"{question} Please say it in full: {spoken(choices, 'or')}.")
+        """Ask the person, or say what to ask."""
+        text = f"{unclear.text} Please say it in full: {spoken(unclear.choices, 'or')}."
+        return self.end("ask_user", text, question=unclear.text, choices=[*unclear.choices])
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
@@ -111,13 +110,10 @@ class _Planner:
                         suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
-        """Two requests that would work, of the person's own columns."""
+        """Two requests that would work: of the kind, the columns and the values of this one."""
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
-            if not (each.measures and each.texts):
-                return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-            value = words.quoted(each.measures[0].name)
-            kind = words.quoted(min(each.texts, key=lambda c: c.is_code).name)
-            return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
+            refused = self.refused or Reader((), each, self.turn, self._looked, self._before)
+            return refused.suggestions()
         return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -174,8 +170,7 @@ class _Planner:
         while path:
             self._load_file(self._path(path), name)
             left, path, name = _apart(left)
-        names = {t.name.casefold() for t in self.loaded}
-        said = {t.low for t in left if t.kind != "sign"} - names
+        said = {t.low for t in left if t.kind != "sign"} - {t.name.casefold() for t in self.loaded}
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str) -> None:
@@ -184,9 +179,8 @@ class _Planner:
         if suffix in ("xlsx", "xls"):
             listed = self._looked(code.text("sheets", path), f"Look which sheets {path} has")
             no_if(listed is None, "sheets", path)
-            if len(listed) > 1:
-                question = f"{path} has several sheets. Which one do you mean?"
-                sheet = self.turn.choose(question, listed)
+            if listed[1:]:
+                sheet = self.turn.choose(f"{path} has several sheets. Which do you mean?", listed)
                 reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
         name = name or _named(path)
         table, error = self._loaded(path, name, **reading)
@@ -200,9 +194,7 @@ class _Planner:
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
-        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
-        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
@@ -218,19 +210,17 @@ class _Planner:
     def _sniffed(self, path: str) -> dict[str, Any]:
         """How a text file is written."""
         readings = self._looked(code.text("sniffed", path), f"Look how {path} is written")
-        says = [each.pop("says") for each in readings or ()]
-        question = f"{path} can be read in {len(says)} ways. Which one?"
-        chosen = says.index(self.turn.choose(question, says)) if len(says) > 1 else 0
-        return dict(readings[chosen]) if readings else {}
+        ways = {each.pop("says"): each for each in readings or ()}
+        question = f"{path} can be read in {len(ways)} ways. Which one?"
+        says = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
+        return dict(ways.get(says, {}))
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
-        low = path.casefold()
+        low, base = path.casefold(), path.casefold().rpartition("/")[2]
         found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
-        names = {f: f.casefold().rpartition("/")[2] for f in self.files}
-        base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
-        near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
-        if near and base not in names.values() and not is_outside:
+        near = [f for f in self.files if fuzz.ratio(base, f.casefold().rpartition("/")[2]) >= 80]
+        if near and not (found or path.startswith(("/", "..", "~"))):
             return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
         return found[0] if len(found) == 1 else path
 
@@ -291,7 +281,7 @@ class _Planner:
                 break
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
-            self.subject = reader.table.name
+            self.subject, self.refused = reader.table.name, reader
             raise why_not
         # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len({*query.notes}) for query in found)
@@ -310,10 +300,9 @@ class _Planner:
             for part in _clauses(tokenize(request)):
                 # What goes on from something forgotten is not known.
                 known = {about: query} if query or not told[9:] else {}
+                left, *_ = _apart(part)
                 try:
-                    query = Reader(
-                        _apart(part)[0], about, turn, self._looked, known.__getitem__
-                    ).read()
+                    query = Reader(left, about, turn, self._looked, known.__getitem__).read()
                 except Unclear as unclear:
                     query = None if unclear.choices else query
                 except KeyError:
@@ -326,17 +315,22 @@ class _Planner:
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
-        gaps = [g.base.label for g in query.groups if g.base.missing]
+        dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
+        gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
-        if len(self._originals()) > 1 and about.name != self.subject:
-            self.notes.append(f"Used `{about.name}`.")
+        # "Keep only" made a table of its own, which is another one.
+        is_kept = any("rows_of_" in "".join(names) for names in self.saved[-1:])
+        if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
+            self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
         no_if(is_none, "value_of", *(c.name for c in query.columns))
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
-        lines = enumerate(filter(str.strip, printed.splitlines()))
-        told = " ".join(words.sentence(e, cell.unit * (at == 0), periods) for at, e in lines)
+        lines = [*filter(str.strip, printed.splitlines())]
+        units = [cell.unit * (": " not in line or line == lines[0]) for line in lines]
+        told = " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
         self.made.append(replace(cell, told=told))
         bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
@@ -345,39 +339,35 @@ class _Planner:
 
     # -- afterwards --------------------------------------------------------------------------
 
-    def _latest(self, said: str, *, is_drawn: bool) -> code.Cell:
-        """What is meant by "it": what this turn has made, else what the last one has."""
+    def _latest(self, *, is_drawn: bool) -> code.Cell:
+        """What is meant by "it": what this turn made, else the last one, or the newest chart."""
         if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
-        saved = self.saved if clause("chart", said) else self.saved[-1:]
-        names = [self.subject] * bool(self.subject and not is_drawn)
-        names = names or [name for names in saved for name in names if name in known][-1:]
-        names = names or known * is_drawn
+        saved = self.saved if is_drawn else self.saved[-1:]
+        names = [name for names in saved for name in names if name in known]
+        names = [self.subject] if self.subject and not is_drawn else names or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
-        name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
-        title = code.capital(name.replace("_", " "))
-        return code.Cell("", title, *(("", name) if is_drawn else (name,)))
+        title = code.capital(names[-1].replace("_", " "))
+        return code.Cell("", title, *["", names[-1]] if is_drawn else names[-1:])
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
         said = given.get("rest") or ""
+        charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
+        is_drawn = kind not in ("dataset", "file") and bool(charts)
+        made = self._latest(is_drawn=is_drawn)
         if kind == "file":
-            name = self._latest(said, is_drawn=False).table
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             # A file that is there is overwritten only where its name is said.
-            stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
+            stem = title or words.unique(made.table, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
             no_if(clause("chart", said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
-            export = code.arguments(code.text("export", name, path), f"Write {name} to {path}")
-            self._done("run_code", export)
-            self.published.append(f"Wrote `{name}` to {path}.")
+            body = code.text("export", made.table, path)
+            self._done("run_code", code.arguments(body, f"Write {made.table} to {path}"))
+            self.published.append(f"Wrote `{made.table}` to {path}.")
             return
-        charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
-        is_drawn = kind != "dataset" and bool(charts)
-        made = self._latest(said, is_drawn=is_drawn)
         no_if(not is_drawn and (given.get("chart") or clause("chart", said)), "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose

@@ -9,7 +9,9 @@ is a no as well.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
@@ -35,7 +37,7 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
-        asked: the first question, which is put once nothing else stands against the request.
+        strange: words that are not understood.
     """
 
     tokens: Sequence[Token]
@@ -49,7 +51,7 @@ class Reader:
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
-    asked: Unclear | None = None
+    strange: list[str] = field(default_factory=list)
     text: str = ""
 
     def read(self) -> Query:
@@ -59,29 +61,48 @@ class Reader:
         self.text = text = self.marked()
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
-        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
+        self.strange = [each for each in text.split() if each[0].isalnum() and each not in known]
+        no_if(self.strange, "unknown", *(self.raw.get(each, each) for each in self.strange[:1]))
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        # Several conditions, or some with groups, are whole unless they begin as a change does, and
-        # so is a single one beside a refused request.
-        is_whole = len(query.filters) > 1 or (query.filters and query.groups)
-        is_alone = query.filters and not (query.groups or query.chart or query.share)
-        is_change = {t.low for t in self.tokens[:1]} & english.filler("changes")
-        is_own = not is_change and (is_whole or (is_alone and self.turn.unanswered))
-        goes_on = query.goes_on or (self._is_short() and not is_own)
+        goes_on = query.goes_on or self._is_short()
         no_if(self.turn.unanswered and goes_on, "undone")
         before = self.before(self.table) if goes_on else None
         no_if(before is None and query.goes_on, "before")
         # Filters alone go on from numbers, and stand for the rows that they keep beside all else.
-        is_more = goes_on and (query.goes_on or query.groups or query.chart or query.agg)
+        is_more = query.goes_on or query.groups or query.chart or query.agg
         if before and (is_more or before.do == "aggregate"):
             self._go_on(before)
         self._complete()
-        if self.asked:
-            raise self.asked
         return query
+
+    # -- suggestions -------------------------------------------------------------------------
+
+    def suggestions(self) -> list[str]:
+        """Two requests of the kind of this one, about what it names, that are understood."""
+        said = self.turn.request.casefold()
+        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark]]
+        kept = [pair for mark in self.marks if mark[0] == "V" for pair in self.marks[mark]][:1]
+        dates = [self.marks[mark] for mark in self.marks if mark[0] == "P"]
+        parts = [english.table()["parts"][part].get("label", part) for part in dates]
+        agg = next(filter(english.aggregate, said.split()), "mean")
+        similar = english.table()["similar"].items()
+        rows = [text for kind, texts in similar if re.search(kind, said) for text in texts]
+        others = sorted(self.table.texts, key=lambda c: (c.is_code, len(c.samples)))
+        is_not, about = clause("negative", said), (self.table, named, dict(kept), parts, agg)
+        listed = code("suggestions", rows, *about, others, is_not)
+        whole = " ".join(t.text for t in self.tokens if t.low not in self.strange)
+        found = filter(self._understands, dict.fromkeys([whole, *listed.splitlines()]))
+        return list(islice(found, 2))
+
+    def _understands(self, text: str) -> bool:
+        """Whether a request about this table is understood, and leaves no question."""
+        turn, values = replace(self.turn, unanswered=True), [(c.name, v) for c, v in self.values]
+        tokens, look = english.tokenize(text), lambda *_: values
+        with suppress(Unclear):
+            return bool(text and Reader(tokens, self.table, turn, look, lambda _: None).read())
+        return False
 
     # -- marks -------------------------------------------------------------------------------
 
@@ -223,16 +244,15 @@ class Reader:
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
         """Mark what ``text`` counts: the rows that are called so, or ids that may repeat."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
-        for column in self.table.columns[:1]:
-            own = tuple(singular(w) for w in fold(column.name) if w not in english.filler("codes"))
-            if column.is_code and mine == own:
-                if not (parts or self._is_unique(column)):
-                    return self.mark("Ci", [column], text)
-                return self.mark("T", self.table.name, text)
-        is_called = not exact and mine in (named, named[-1:])
-        is_plural = exact and fold(text) != mine and not exact[0].is_measure
-        is_called |= bool(is_plural and fold(exact[0].name) == mine and self._is_unique(exact[0]))
-        return self.mark("T", self.table.name, text) if is_called else ""
+        first, codes = self.table.columns[0], english.filler("codes")
+        own = tuple(singular(word) for word in fold(first.name) if word not in codes)
+        is_id = first.is_code and mine == own
+        if is_id and not (parts or self._is_unique(first)):
+            return self.mark("Ci", [first], text)
+        is_called = is_id or (not exact and mine in (named, named[-1:]))
+        is_plural = exact and fold(text) != mine == fold(exact[0].name)
+        is_many = is_plural and not exact[0].is_measure and self._is_unique(exact[0])
+        return self.mark("T", self.table.name, text) if is_called or is_many else ""
 
     def _is_unique(self, column: Column) -> bool:
         look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
@@ -253,10 +273,8 @@ class Reader:
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
         listed, words = self.marks[mark], self.raw[mark]
-        fit = {
-            "measure": [c for c in listed if c.kind in ("number", "year", "boolean")],
-            "group": [c for c in listed if not c.is_measure] or listed,
-        }.get(want, listed)
+        fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
+        fit = [c for c in fit if want != "group" or not c.is_measure] or fit
         no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
@@ -264,8 +282,8 @@ class Reader:
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             no_if(want == "measure" and (column.is_code or is_many), "counted", words)
-            is_new = len(fit) < 2 or any(question in e for e in self.turn.replies)
-            again = "" if is_new else ", as before"
+            is_again = len(fit) > 1 and not any(question in e for e in self.turn.replies)
+            again = ", as before" * is_again
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
@@ -274,25 +292,17 @@ class Reader:
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
         # Beside dates a year of another thing may be meant.
-        other = [c for c in self.table.columns if c.kind == "year" and len(fold(c.name)) > 1]
+        other = [c for c in self.table.columns if c.kind == "year" and fold(c.name) != ("year",)]
         times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", named or times)
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
-        """Return the column that is meant, of those that it may be; see ``choose``."""
+        """Return the column that is meant, of those that it may be."""
         named = {c.name: c for c in columns}
-        return named[self.choose(question, [*named], holds=holds)]
-
-    def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
-        """Return the choice of the person; the first, while the question is open."""
-        try:
-            return self.turn.choose(question, choices, holds=holds) if choices[1:] else choices[0]
-        except Unclear as unclear:
-            if not unclear.choices:
-                raise
-            self.asked = self.asked or unclear
-            return choices[0]
+        return (
+            named[self.turn.choose(question, [*named], holds=holds)] if columns[1:] else columns[0]
+        )
 
     # -- patterns ----------------------------------------------------------------------------
 
@@ -326,11 +336,6 @@ class Reader:
         no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
-        self._set_columns(said)
-        return True
-
-    def _set_columns(self, said: english.Row) -> None:
-        query = self.query
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
         is_any = query.agg == "nunique" or query.do in ("rename", "describe")
         query.columns += [self.pick(mark, "" if is_any else "measure") for mark in marks]
@@ -340,21 +345,21 @@ class Reader:
             self.bare.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
         query.groups += [self.time("over time")] if "time" in said else []
         for group in self._groups(said.get("g", "") + said.get("unit", "")):
-            no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
+            is_many = group.dtype.startswith("float") and len(group.samples) > 4
+            no_if(group.is_measure and is_many, "measure", group.name)
             no_if(group.kind == "number" and "popular" in self.text, "counted", group.name)
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
-            if query.sort.kind == "text" and re.search(r"\d", "".join(query.sort.samples)):
-                query.notes.append(f"{query.sort.name} holds text, and is sorted as text")
+        return True
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         left = [word for word in text.split() if word not in english.filler("silent")]
-        unused = [word for word in left if word not in (*self.marks, "and", "or", "~")]
-        no_if(unused, "unused", " ".join(self.raw.get(word, word) for word in unused))
+        self.strange = [word for word in left if word not in (*self.marks, "and", "or", "~")]
+        no_if(self.strange, "unused", " ".join(self.raw.get(word, word) for word in self.strange))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
@@ -380,9 +385,8 @@ class Reader:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
                 is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
                 no_if(part == "hour_name" and is_midnight, "hours", column.name)
-                is_part = column.kind != "year"
-                no_if(not is_part and part != "year", "time", self.table.name, part)
-                found.append(part_of(column, part) if is_part else column)
+                no_if(column.kind == "year" and part != "year", "time", self.table.name, part)
+                found.append(part_of(column, part) if column.kind == "date" else column)
         return found
 
     def _keep(self, said: english.Row) -> bool:
@@ -445,14 +449,16 @@ class Reader:
 
     def _is_short(self) -> bool:
         """Whether there are groups, filters or a chart alone: more of the last one."""
-        query = self.query
+        query, filters = self.query, self.query.filters
+        # Several conditions, or some with groups, are whole unless they begin as a change does, and
+        # so is a single one beside a refused request.
+        is_whole = filters[1:] or query.groups or (self.turn.unanswered and not query.chart)
+        is_whole = filters and is_whole and not {self.tokens[0].low} & english.filler("changes")
         rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
-        is_alone = not (self.bare or self._names_rows())
+        some = query.groups or query.chart or filters
         # "How many" alone counts the rows that were told of last.
-        if is_alone and query == Query(query.table, agg="count", notes=query.notes):
-            return True
-        some = query.groups or query.chart or query.filters
-        return is_alone and rest == Query(query.table) and bool(some)
+        is_more = rest == Query(query.table, agg="" if some else "count")
+        return is_more and not (self.bare or self._names_rows() or is_whole)
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
@@ -460,8 +466,7 @@ class Reader:
     def _go_on(self, before: Query) -> None:
         """Take from the request before what this one does not say anew."""
         query = self.query
-        if not query.goes_on:
-            query.notes.append("Went on from the request before")
+        query.notes += ["Went on from the request before"] * (not query.goes_on)
         no_if(before.any_of and query.filters, "parts")
         query.any_of |= before.any_of
         if query.agg == "count":
@@ -471,8 +476,7 @@ class Reader:
         self.bare = []
         said = {f.column.base for f in query.filters}
         again = said & {f.column.base for f in before.filters}
-        begin = " ".join(each.low for each in self.tokens[:2])
-        no_if(again and re.match("and (?!for|in|from|of)", begin), "parts")
+        no_if(again and clause("added", " ".join(t.low for t in self.tokens)), "parts")
         query.filters += [f for f in before.filters if f.column.base not in said]
         if query.groups and before.chart == "line":
             before = replace(before, chart="auto")
@@ -493,9 +497,8 @@ class Reader:
             # Beside a value its column says nothing; what rows are called means all of them.
             used |= {*self.table.columns[:1]} if query.filters else set()
             bare = [c for c in bare if c.is_measure or c.flags or c not in used]
-        for column in bare:
-            if column.flags:
-                self._filter(Filter(column, "true"))
+        for column in (c for c in bare if c.flags):
+            self._filter(Filter(column, "true"))
         bare = [c for c in bare if not c.flags]
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
@@ -535,9 +538,16 @@ class Reader:
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
+        of = [f.column.base for f in query.filters]
+        is_within = kept == 1 and query.groups and of[0].flags and not query.columns
         is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
-        is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
+        is_clear = (is_within or is_of_all) and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")
+        if query.share and is_within:
+            query.share, query.agg = "within", "mean"
+            query.columns = [Column("share_percent", "number")]
+        unknown = [c.label for c in of if c.missing and query.share]
+        query.notes += [f"Rows without {each} count as not so" for each in unknown]
 
     def _check(self) -> None:
         """Every slot is of use, and something was asked."""
@@ -597,7 +607,7 @@ class Reader:
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
             query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
-        no_if(query.agg == "sum" and years, "years", spoken(years))
+        no_if(query.agg == "sum" and years, "compute", *years)
         query.ascending = query.ascending or (query.agg == "min" and not query.limit)
 
     def _function(self) -> str:
@@ -611,7 +621,7 @@ class Reader:
         kinds = ("mean", "total", "median", "lowest" if self.query.ascending else "highest")
         options = [f"{kind} {column.name}" for kind in kinds]
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
-        chosen = self.choose(f"Which {column.name} {of}", options)
+        chosen = self.turn.choose(f"Which {column.name} {of}", options)
         return english.aggregate(chosen.partition(" ")[0])
 
     def _is_line(self) -> bool:

@@ -105,7 +105,7 @@ def aggregate(word: str) -> str:
     return next((f for f, words in functions().items() if re.fullmatch(words, word.strip())), "")
 
 
-READERS = dict(pair.split("=") for pair in table()["spellings"]["files"].split())
+READERS = table()["spellings"]["files"]
 _FILES = "|".join(READERS)
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
@@ -162,15 +162,10 @@ def is_data_file(name: str) -> bool:
 fold = lru_cache(maxsize=4096)(words_of)
 
 
-@cache
-def _plurals() -> dict[str, str]:
-    return dict(pair.split("=") for pair in table()["spellings"]["plurals"].split())
-
-
 def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
-    if irregular := _plurals().get(word):
-        return irregular
+    if irregular := table()["spellings"]["plurals"].get(word):
+        return str(irregular)
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
@@ -179,7 +174,7 @@ def singular(word: str) -> str:
 
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
     """``words`` as singulars, short forms unified."""
-    same = dict(pair.split("=") for pair in table()["spellings"]["same"].split())
+    same = table()["spellings"]["same"]
     return tuple(same.get(singular(word), singular(word)) for word in words)
 
 
@@ -230,19 +225,18 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
         unit: that of the last value; empty without one.
         periods: the parts of dates among the values, which end there: "2012-05", "2012".
     """
-    label, colon, rest = " ".join(line.split()).partition(": ")
-    rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
-    if "month" in periods:
-        rest = re.sub(r"(\d{4}-\d\d)-01", r"\1", rest)
-    if "year" in periods:
-        rest = re.sub(r"(\d{4})-01-01", r"\1", rest)
+    text = " ".join(line.split())
+    label, colon, rest = text.partition(": ") if ": " in text else ("", "", text)
+    ends = {"month": r"(?<=\d{4}-\d\d)-01\b", "year": r"(?<=\d{4})-01-01\b"}
+    for end in (" 00:00:00", *(ends[each] for each in ends if each in periods)):
+        rest = re.sub(end, "", rest)
     if label.endswith(" year"):
         return f"{label}: {rest}."
     before, space, last = rest.rpartition(" ")
-    if not colon or label.startswith("Rows") or not _NUMBER.fullmatch(last):
-        return f"{label}{colon}{_NUMBER.sub(_rounded, rest) if colon else ''}."
+    if label.startswith("Rows") or not _NUMBER.fullmatch(last):
+        return f"{label}{colon}{_NUMBER.sub(_rounded, rest)}."
     value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")
-    return f"{label}: {before}{', ' * bool(space)}{value}."
+    return f"{label}{colon}{before}{', ' * bool(space)}{value}."
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
+from posixpath import dirname, relpath
 from typing import Any, Literal
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
@@ -208,11 +209,11 @@ def announcement(entry: LogEntry, **more: Any) -> ArtifactPublished:
 
 
 def _event(published: Published) -> ArtifactPublished:
-    figure = published.figure
+    figure, folder = published.figure, dirname(published.entry.notebook) or "."
     return announcement(
         published.entry,
         reused=published.reused,
-        page=published.page,
+        page=published.page and relpath(published.page, folder),
         figure=None if figure is None else figure.model_dump(mode="json"),
     )
 

@@ -378,8 +378,7 @@ def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> s
 
 def _publish(view: RunView, event: ev.ArtifactPublished) -> None:
     """Record a publication, made by the step that runs or has just ended."""
-    page = "/".join(event.page.split("/")[-2:])
-    kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
+    kind, title, path, page = cut_each((event.kind, event.title, event.path, event.page))
     view.settle()
     others = {other: told for other, told in view.published.items() if other != path}
     view.published = others | {path: published(kind, title, page, is_unchanged=event.reused)}

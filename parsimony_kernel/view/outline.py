@@ -33,8 +33,8 @@ _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _UNDESCRIBED = "A chart without a description"
-# A page that is beside the notebook, as a rule.
-_PAGE = re.compile(r"reports/[\w-]+\.html\Z")
+# A page of the workspace, in which the notebook lies.
+_PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
 # The arguments of a publishing tool that describe it, best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 

@@ -167,7 +167,13 @@ async def test_report_answer_has_page_and_event(desk: Desk) -> None:
     assert "Sales rose." in (desk.root / result.data["page"]).read_text()
     event = desk.published
     assert (event.kind, event.title) == ("report", "Sales report")
-    assert event.path == result.data["path"]
+    assert (event.path, event.page) == (result.data["path"], result.data["page"])
+
+
+async def test_page_is_told_from_where_notebook_lies(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "plans/may/work.ipynb")
+    assert (await desk.publish_all()).data["page"] == "reports/sales_report.html"
+    assert desk.published.page == "../../reports/sales_report.html"
 
 
 async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:

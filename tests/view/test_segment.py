@@ -302,13 +302,13 @@ def test_table_shows_ten_rows_and_counts_rest(
 
 def test_published_report_names_its_page() -> None:
     report = published().model_copy(
-        update={"kind": "report", "title": "Rain", "page": "/home/me/reports/rain.html"}
+        update={"kind": "report", "title": "Rain", "page": "../reports/rain.html"}
     )
     head, _ = words(segment(report, DONE))
-    assert "Published: report Rain (open reports/rain.html)" in head
+    assert "Published: report Rain (open ../reports/rain.html)" in head
     found = segment(report, DONE)
     links = Parsed(str(segment_bundles(found)[0][0]["text/html"])).all("a")
-    assert links == [{"href": "reports/rain.html"}]
+    assert links == [{"href": "../reports/rain.html"}]
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_foreign_file_in_its_place_is_left_alone(
         lambda: keyring.get("x"),
         lambda: keyring.revoke("x"),
     ):
-        said = r"is damaged: .* or remove it to go on|a (folder|link) stands in its place"
+        said = r"is damaged: .* or delete it|a (folder|link) stands in its place"
         with pytest.raises(KeyringError, match=said) as caught:
             ask()
         assert "hush" not in str(caught.value)

@@ -1,5 +1,7 @@
 """The built-in model: each row of its table, what it computes, and what it refuses."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,6 +22,7 @@ origins = pd.DataFrame({"Origin": ["USA", "Japan", "Europe"], "continent": ["A",
 weather = pd.read_csv("data/seattle-weather.csv")
 stocks = pd.read_csv("data/stocks.csv")
 """
+FILES = Path(__file__).parents[2] / "corpora/requests/files"
 ROWS = [row for kind in ("aside", "row") for row in table()[kind].values() if "example" in row]
 
 
@@ -197,7 +200,7 @@ async def test_values_set_side_by_side_are_not_pooled_in_a_chart(staff: Notebook
 async def test_groups_that_tie_are_all_told(notebook: Notebook) -> None:
     await notebook.run("import pandas as pd\nshop = pd.DataFrame({'city': list('AB'), 'cost': 5})")
     turn = await done(notebook, "which city has the highest total cost")
-    assert turn.summary.startswith("Highest total cost: A, 5. B 5.")
+    assert turn.summary.startswith("Highest total cost: A, 5. B, 5.")
 
 
 async def test_growth_behind_a_gap_is_none(notebook: Notebook) -> None:
@@ -214,6 +217,11 @@ async def test_growth_behind_a_gap_is_none(notebook: Notebook) -> None:
 async def test_a_short_request_goes_on_from_the_one_before(staff: Notebook, then: str) -> None:
     await done(staff, "mean salary by active")
     assert "ean salary" in (await done(staff, then)).summary
+
+
+async def test_a_value_beside_another_may_be_added(staff: Notebook) -> None:
+    await done(staff, "mean salary for IT by active")
+    assert "ask in parts" in (await staff.ask("and HR")).arguments["rationale"]
 
 
 async def test_named_table_is_exported_and_published(staff: Notebook) -> None:
@@ -396,6 +404,32 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "request_", "suggested"),
+    [
+        ("crossings", "busiest route in Oslo", 'where route is "Oslo"'),
+        ("crossings", "plot delays by weekday", "plot mean passengers by day of the week"),
+        ("crossings", "cheapest fare to Oslo", 'bottom 5 crossings by "Fare (EUR)" where route is'),
+        ("crossings", "passengers not on Aurora boats", 'where vessel is not "Aurora"'),
+        ("crossings", "mean passengers per month", "mean passengers by month"),
+        ("marathon", "fastest runner", "top 5 marathon by "),
+        ("patients", "total bill per clinic, by post", "total bill by clinic"),
+        ("patients", "percent of smokers among clinic visitors", "share of patients by clinic"),
+        ("orders", "draw a pie of qty", "plot mean qty by "),
+        ("weblog", "how many hackers by country", "number of weblog by country"),
+    ],
+)
+async def test_suggestions_are_like_the_request_and_work(
+    notebook: Notebook, file: str, request_: str, suggested: str
+) -> None:
+    shutil.copy(FILES / f"{file}.csv", notebook.folder)
+    await done(notebook, f"load {file}.csv")
+    steps = (await notebook.ask(request_)).arguments["suggested_next_steps"][:2]
+    assert suggested in " ".join(steps)
+    for each in steps:
+        await done(notebook, each.strip("`"))
+
+
+@pytest.mark.parametrize(
     ("request_", "choice"),
     [
         ("gap between temp_max and temp_min", "mean temp_max - temp_min"),
@@ -511,7 +545,7 @@ async def test_table_is_exported_to_file(tables: Notebook) -> None:
 
 async def test_two_requests_in_one(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json as autos and plot mean horsepower by origin")
-    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns, 8 missing in" in turn.summary
+    assert "Loaded `autos` from data/cars.json: 406 rows, 9 columns." in turn.summary
     assert len(turn.codes) == 2
 
 
@@ -712,6 +746,13 @@ hives = pd.DataFrame({
         (["mean honey_kg by fed", "honey_kg by strain", "only Carnica"], "Highest total honey"),
         # Groups without a name are left out, and the answer says so.
         (["share of rows by reason"], "Rows without reason are left out."),
+        (["mean honey_kg without mites"], "Rows without reason are left out."),
+        (["share of rows with reason swarm"], "Rows without reason count as not so."),
+        # A yes or no is shared within each group, and where many are the highest all are told.
+        (["share of fed by strain"], "Highest share of each strain (fed is yes): Carnica, "),
+        (["number of rows by hive"], ": H1, 2. H2, 2. Others too. H4, 2. H5, 2."),
+        # Rows that were kept are another table.
+        (["keep only Carnica", "mean honey_kg"], "Mean honey: 55 kg. Used all rows of `hives`."),
     ],
 )
 async def test_what_was_silently_another_thing(
@@ -724,6 +765,35 @@ async def test_what_was_silently_another_thing(
             turn = await notebook.reply("total honey_kg")
     assert turn.ending == "return_done", turn.arguments
     assert said in turn.summary
+
+
+FLATS = """
+import pandas as pd
+flats = pd.DataFrame({
+    "built": [1930.0, None, 1990.0, 2001.0], "rent": [700.0, 800.0, 900.0, 650.0],
+    "listed": pd.to_datetime(["2025-01-02", "2025-03-04", "2025-05-06", "2025-07-08"]),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("flats built before 1950", "Rows (built < 1950): 1 of 4."),
+        ("mean rent by year", ["listed", "built"]),
+        ("flats since 2000", ["listed", "built"]),
+        ("total built", "can't compute that with built"),
+        ("number of flats with missing built", "Number of rows (built is missing): 1."),
+        ("drop flats with built", 'what "drop with" is for'),
+    ],
+)
+async def test_years_beside_dates_are_not_taken_for_them(
+    notebook: Notebook, request_: str, said: object
+) -> None:
+    await notebook.run(FLATS)
+    turn = await notebook.ask(request_)
+    found = turn.choices or f"{turn.arguments}"
+    assert found == said if turn.choices else str(said) in found
 
 
 @pytest.mark.parametrize(
