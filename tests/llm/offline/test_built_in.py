@@ -410,6 +410,7 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("crossings", "plot delays by weekday", "plot mean passengers by day of the week"),
         ("crossings", "cheapest fare to Oslo", 'bottom 5 crossings by "Fare (EUR)" where route is'),
         ("crossings", "passengers not on Aurora boats", 'where vessel is not "Aurora"'),
+        ("crossings", "drop the crossings on Aurora", 'where vessel is not "Aurora"'),
         ("crossings", "mean passengers per month", "mean passengers by month"),
         ("marathon", "fastest runner", "top 5 marathon by "),
         ("patients", "total bill per clinic, by post", "total bill by clinic"),
