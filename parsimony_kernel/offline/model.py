@@ -355,20 +355,24 @@ class _Planner:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
         said = given.get("rest") or ""
-        charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
-        is_drawn = kind not in ("dataset", "file") and bool(charts)
+        is_chart = bool(given.get("chart") or clause("chart", said))
+        charts = [m.chart for m in self.made if m.chart] if self.made else self.turn.figures()
+        # An older chart is published only where it is called one.
+        newest = self.saved[-1] if self.saved and not (self.made or is_chart) else charts
+        is_table = kind in ("dataset", "file") or "table" in said.casefold()
+        is_drawn = not (is_table or {*charts}.isdisjoint(newest))
         made = self._latest(is_drawn=is_drawn)
         if kind == "file":
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             # A file that is there is overwritten only where its name is said.
             stem = title or words.unique(made.table, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
-            no_if(clause("chart", said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
+            no_if(is_chart or not path.casefold().endswith((".csv", ".xlsx")), "file")
             body = code.text("export", made.table, path)
             self._done("run_code", code.arguments(body, f"Write {made.table} to {path}"))
             self.published.append(f"Wrote `{made.table}` to {path}.")
             return
-        no_if(not is_drawn and (given.get("chart") or clause("chart", said)), "made", "chart")
+        no_if(is_chart and not is_drawn, "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})

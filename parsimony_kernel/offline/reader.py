@@ -93,8 +93,8 @@ class Reader:
         is_not, about = clause("negative", said), (self.table, named, dict(kept), parts, agg)
         listed = code("suggestions", rows, *about, others, is_not)
         whole = " ".join(t.text for t in self.tokens if t.low not in self.strange)
-        found = filter(self._understands, dict.fromkeys([whole, *listed.splitlines()]))
-        return list(islice(found, 2))
+        texts = dict.fromkeys([whole] * (not is_not) + listed.splitlines())
+        return list(islice(filter(self._understands, texts), 2))
 
     def _understands(self, text: str) -> bool:
         """Whether a request about this table is understood, and leaves no question."""
@@ -295,14 +295,16 @@ class Reader:
         other = [c for c in self.table.columns if c.kind == "year" and fold(c.name) != ("year",)]
         times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
-        return self.one_of(f"Which date do you mean for {why!r}?", named or times)
+        column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
+        is_said = named or column.kind == "date" or fold(column.name) == ("year",)
+        self.query.notes += [] if is_said else [f"Read {why!r} as {column.name}"]
+        return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be."""
         named = {c.name: c for c in columns}
-        return (
-            named[self.turn.choose(question, [*named], holds=holds)] if columns[1:] else columns[0]
-        )
+        name = self.turn.choose(question, [*named], holds=holds) if columns[1:] else columns[0].name
+        return named[name]
 
     # -- patterns ----------------------------------------------------------------------------
 
