@@ -1,6 +1,6 @@
 """The test suites of ipykernel and nbclient, with the stock kernel and with ours.
 
-    python tests/elsewhere/stock_suites.py [--only ipykernel] [--folder build/stock-suites]
+    python tests/frontends/stock_suites.py [--only ipykernel] [--folder build/stock-suites]
 
 makes an environment where it is missing, downloads the sources of the versions that are installed
 there (the wheels hold no tests), runs each suite with both kernels, and compares test by test.

@@ -12,6 +12,6 @@ def test_stock_suite_results_match_stock_kernel(
     suite: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not list(FOLDER.glob(f"{suite}-*/tests")):
-        pytest.skip("its sources are not here: run tests/elsewhere/stock_suites.py once")
+        pytest.skip("its sources are not here: run tests/frontends/stock_suites.py once")
     python = prepare(FOLDER)
     assert compare(python, sources(suite, python, FOLDER)), capsys.readouterr().out
