@@ -354,33 +354,30 @@ class _Planner:
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
-        said = given.get("rest") or ""
-        is_chart = bool(given.get("chart") or clause("chart", said))
+        said = f"{given.get('rest') or ''} {given.get('chart') or ''}"
         charts = [m.chart for m in self.made if m.chart] if self.made else self.turn.figures()
         # An older chart is published only where it is called one.
-        newest = self.saved[-1] if self.saved and not (self.made or is_chart) else charts
-        is_table = kind in ("dataset", "file") or "table" in said.casefold()
-        is_drawn = not (is_table or {*charts}.isdisjoint(newest))
+        last = [] if self.made or clause("chart", said) else self.saved[-1:]
+        is_drawn = kind not in ("dataset", "file") and not {*charts}.isdisjoint(*last or [charts])
         made = self._latest(is_drawn=is_drawn)
         if kind == "file":
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             # A file that is there is overwritten only where its name is said.
             stem = title or words.unique(made.table, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
-            no_if(is_chart or not path.casefold().endswith((".csv", ".xlsx")), "file")
+            no_if(clause("chart", said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
             body = code.text("export", made.table, path)
             self._done("run_code", code.arguments(body, f"Write {made.table} to {path}"))
             self.published.append(f"Wrote `{made.table}` to {path}.")
             return
-        no_if(is_chart and not is_drawn, "made", "chart")
+        no_if(clause("chart", said) and not is_drawn, "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
         told = f"Published the {as_kind} {own!r}{' (unchanged)' * bool(result.get('reused'))}."
         if kind == "report":
             body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
-            report = {"title": title or own, "body": body.strip()}
-            result = self._done("return_report", report)
+            result = self._done("return_report", {"title": title or own, "body": body.strip()})
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
         self.published.append(told)

@@ -283,8 +283,7 @@ class Reader:
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             no_if(want == "measure" and (column.is_code or is_many), "counted", words)
             is_again = len(fit) > 1 and not any(question in e for e in self.turn.replies)
-            again = ", as before" * is_again
-            self.query.notes.append(f"Read {words!r} as {column.name}{again}")
+            self.query.notes.append(f"Read {words!r} as {column.name}{', as before' * is_again}")
         return column
 
     def time(self, why: str) -> Column:
@@ -296,8 +295,7 @@ class Reader:
         times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
-        is_said = named or column.kind == "date" or fold(column.name) == ("year",)
-        self.query.notes += [] if is_said else [f"Read {why!r} as {column.name}"]
+        self.query.notes += [f"Read {why!r} as {column.name}"] * (column in other and not named)
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:

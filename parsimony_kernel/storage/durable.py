@@ -79,11 +79,7 @@ def _flush_all(handles: Sequence[int]) -> None:
     """Sync open files or folders side by side: a disk serves such waits together."""
     try:
         with ThreadPoolExecutor(len(handles) or 1) as pool:
-            others = [pool.submit(_flush, handle) for handle in handles[1:]]
-            for handle in handles[:1]:
-                _flush(handle)
-            for other in others:
-                other.result()
+            list(pool.map(_flush, handles))
     except RuntimeError:  # no thread can start: the process is ending, or has too many
         for handle in handles:
             _flush(handle)

@@ -199,8 +199,9 @@ async def test_values_set_side_by_side_are_not_pooled_in_a_chart(staff: Notebook
 
 async def test_year_of_another_thing_is_named(notebook: Notebook) -> None:
     await notebook.run("import pandas as pd")
-    await notebook.run("firms = pd.DataFrame({'founded': [1999, 2004, 1999], 'sales': [5, 7, 3]})")
+    await notebook.run("firms = pd.DataFrame({'founded': [1999, None, 1999], 'sales': [5, 7, 3]})")
     turn = await done(notebook, "total sales by year")
+    assert "Highest total sales: 1999, 8." in turn.summary
     assert "Read 'year' as founded." in turn.summary
 
 
