@@ -79,7 +79,9 @@ def _flush_all(handles: Sequence[int]) -> None:
     """Sync open files or folders side by side: a disk serves such waits together."""
     try:
         with ThreadPoolExecutor(len(handles) or 1) as pool:
-            list(pool.map(_flush, handles))
+            others = pool.map(_flush, handles[1:])
+            # Results are read, since errors are raised then.
+            _ = [*map(_flush, handles[:1]), *others]
     except RuntimeError:  # no thread can start: the process is ending, or has too many
         for handle in handles:
             _flush(handle)
