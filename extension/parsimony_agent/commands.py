@@ -101,14 +101,13 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
-    turns = session.turns()
-    turn = next(each for each in turns if each.ordinal == ordinal)
+    turn = next(each for each in session.turns() if each.ordinal == ordinal)
     made = session.granted[turn.run_id].made if turn.run_id in session.granted else ()
     files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())
     stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
-    request = shortened(inline(turn.request), 60)
-    return put_back_words(ordinal, back, request, stays, is_redo=is_redo)
+    named = f"Turn {ordinal} ({shortened(inline(turn.request), 60)})"
+    return put_back_words(named, back, stays, is_redo=is_redo, asks=turn.status == "suspended")
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:

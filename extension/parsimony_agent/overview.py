@@ -97,12 +97,12 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 
 def put_back_words(
-    ordinal: int, back: PutBack, request: str, stays: Sequence[str] = (), *, is_redo: bool
+    turn: str, back: PutBack, stays: Sequence[str] = (), *, is_redo: bool, asks: bool = False
 ) -> dict[str, Any]:
-    """Describe the result of an undo or redo of turn ``ordinal``, whose ``request`` is named.
+    """Describe the result of an undo or redo of ``turn``: its number and request.
 
     Lists the names by outcome first, then says how complete it was and what ``stays``, such as
-    files.
+    files, and what became of the question of a turn that ``asks`` one.
     """
     done = "re-applied" if is_redo else "undone"
     groups: list[tuple[str, Sequence[str]]] = [
@@ -116,11 +116,13 @@ def put_back_words(
         other = "%agent undo takes it back" if is_redo else "%agent redo re-applies it"
         stay = f", except {', '.join(stays or ['new files'])} and effects outside"
         part = f"{' in part' if back.kept else ''}{'' if is_redo else stay}"
-        lines.append(f"Turn {ordinal} ({request}) is {done}{part}. {other}.")
+        lines.append(f"{turn} is {done}{part}. {other}.")
     else:
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         again = f" It stays on record: try again once you have {first}." if back.kept else ""
-        lines.append(f"Nothing of turn {ordinal} is {done}.{again}")
+        lines.append(f"{turn}: nothing is {done}.{again}")
+    if asks and (back or not back.kept):
+        lines.append(f"Its question {'waits again' if is_redo else 'no longer waits'}.")
     return note("\n".join(lines))
 
 

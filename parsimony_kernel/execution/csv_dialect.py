@@ -30,7 +30,8 @@ _CLAUSES = {
 }
 # Values of separator, title lines and encoding that pandas needs no argument for.
 _DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
-_SIGNS = re.compile(r"[$€£¥%\s]|EUR|USD|GBP|CHF")
+_CURRENCY = re.compile(r"[$€£¥%]|EUR|USD|GBP|CHF")
+_SIGNS = re.compile(rf"\s|{_CURRENCY.pattern}")
 _NUMBER = re.compile(r"-?\d[\d.,]*")
 _COMMA = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+|-?\d+,(?:\d{1,2}|\d{4,})")
 _POINT = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+|-?\d+\.(?:\d{1,2}|\d{4,})")
@@ -119,8 +120,16 @@ def readings(head: bytes) -> list[Reading]:
         for name, values in columns
         if name not in dates and all(_NUMBER.fullmatch(_SIGNS.sub("", v)) for v in values)
     }
-    signed = tuple(name for name, values in numbers.items() if any(map(_SIGNS.search, values)))
     plain = [_SIGNS.sub("", each) for values in numbers.values() for each in values]
+    # Of decimal commas in one column beside points in another, pandas can read only one.
+    if any(map(_COMMA.fullmatch, plain)) and any(map(_POINT.fullmatch, plain)):
+        numbers, plain = {}, []
+    signed = tuple(
+        name
+        for name, values in numbers.items()
+        # Amounts in two currencies are no numbers of one kind.
+        if any(map(_SIGNS.search, values)) and len({*_CURRENCY.findall(" ".join(values))}) < 2
+    )
     return [
         Reading({**options, **marks, **days}, signed, ", ".join(filter(None, (one, other))))
         for (marks, one), (days, other) in product(_marks(plain, separator), _days(dates))

@@ -193,13 +193,14 @@ class Past:
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         """Undo a turn's changes, by default those of the newest turn; return its number too.
 
-        Variables bound or changed since are kept.
+        Variables bound or changed since are kept. A question of the turn waits no longer.
 
         Raises:
             SessionError: No changes of it are kept, or a turn is running.
         """
         self.must_be_free()
-        chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
+        asking = [each.turn.run_id for each in self.journal.pending(self.history)]
+        chosen, run_id = self._chosen(ordinal, [*self.changes.runs, *asking], "be taken back")
         return chosen, self._turned(run_id)
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
@@ -226,12 +227,16 @@ class Past:
         return {turn.run_id: turn.ordinal for turn in self.journal.turns(self.history)}
 
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
-        """Undo a run, or with ``redone`` re-apply it, and journal it if anything changed."""
-        back = self.changes.undo(run_id, self.executor, redo=redone)
-        if back:
+        """Undo a run, or with ``redone`` re-apply it, and journal it if anything changed.
+
+        A run that only asks changed nothing: its question is withdrawn.
+        """
+        is_kept = redone or run_id in self.changes.runs
+        back = self.changes.undo(run_id, self.executor, redo=redone) if is_kept else PutBack()
+        if back or not is_kept:
             told = {how: getattr(back, how) for how in _OUTCOMES}
-            event = TurnTakenBack(**told, redone=redone)
-            self.journal.append(run_id, event)
+            self.journal.withdraw(run_id, again=redone)
+            self.journal.append(run_id, TurnTakenBack(**told, redone=redone))
         return back
 
     def _chosen(

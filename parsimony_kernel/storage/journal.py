@@ -421,6 +421,13 @@ class SqliteJournal:
         with self.database.transaction(synced=True) as db:
             db.execute("UPDATE suspensions SET state = 'pending' WHERE nonce = ?", (nonce,))
 
+    def withdraw(self, run_id: str, *, again: bool = False) -> None:
+        """Withdraw a turn's pending question, or with ``again`` ask it once more; synced."""
+        to, since = ("pending", "withdrawn") if again else ("withdrawn", "pending")
+        update = "UPDATE suspensions SET state = ? WHERE state = ? AND run_id = ?"
+        with self.database.transaction(synced=True) as db:
+            db.execute(update, (to, since, run_id))
+
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""
         told, self.database.notice = self.database.notice, ""

@@ -79,6 +79,8 @@ def test_encoding_is_detected(encoding: str) -> None:
          "date_format={'Tag': '%d.%m.%Y'}"),
         ('price,n\n"$1,200.50",47%\n$3.00,5%\n',
          "sep=',', thousands=','  # numbers with a sign in price, n"),
+        ("price;n\n1.5;2,5 %\n2.25;3,5 %\n", "sep=';'"),  # pandas reads one decimal mark
+        ("price;n\n3 EUR;1\n$4;2\n", "sep=';'"),  # two currencies
         ("a;n\nx;1.234\n",
          "sep=';', thousands='.'  # 1.234 means 1,234\nsep=';'  # 1.234 has three decimals"),
     ],

@@ -135,7 +135,8 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        told: str = put_back_words(*done, "add it", is_redo=is_redo)["text/plain"]
+        turn, back = f"Turn {done[0]} (add it)", done[1]
+        told: str = put_back_words(turn, back, is_redo=is_redo)["text/plain"]
         return told.splitlines()
 
 
@@ -147,7 +148,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     left, stays = "Kept, as changed or used since: x", "It stays on record: try again once you have"
     assert shown.undo("1") == [
         left,
-        f"Nothing of turn 1 is undone. {stays} undone what came since.",
+        f"Turn 1 (add it): nothing is undone. {stays} undone what came since.",
     ]
     assert shown.journal.events("1") == ()
     for number in (2, 1):
@@ -158,7 +159,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
         ]
     assert shown.redo("2") == [
         left,
-        f"Nothing of turn 2 is re-applied. {stays} re-applied the turns before it.",
+        f"Turn 2 (add it): nothing is re-applied. {stays} re-applied the turns before it.",
     ]
     assert shown.redo()[1] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
     assert shown.redo()[1] == "Turn 2 (add it) is re-applied. %agent undo takes it back."

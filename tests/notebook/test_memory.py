@@ -23,6 +23,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import memory
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
@@ -294,6 +295,19 @@ async def test_waiting_turn_is_undone_when_cell_reruns(scripted: Start) -> None:
     assert (await turn(session, "a")).replaced == ("x",)
     assert names(session) == {"y"}
     assert session.pending() == ()
+
+
+async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -> None:
+    session = scripted(run("x = [1]"), ASK, ASK)
+    await turn(session, "a")
+    assert [session.past.undo()[0], session.pending()] == [1, ()]
+    with pytest.raises(SessionError):
+        await gather(session.resume("1"))
+    assert [session.past.redo()[0], len(session.pending())] == [1, 1]
+    await turn(session, "b")  # it only asks, and is newer
+    assert session.past.undo() == (2, PutBack())
+    assert [each.turn.ordinal for each in session.pending()] == [1]
+    assert names(session) == {"x"}
 
 
 async def test_newer_of_two_replaced_turns_is_undone_first(
