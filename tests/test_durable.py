@@ -25,7 +25,12 @@ def test_create_keeps_existing_file(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_several_files_are_created_unless_they_exist(tmp_path: Path) -> None:
+@pytest.mark.parametrize("can_thread", [True, False])
+def test_several_files_are_created_unless_they_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_thread: bool
+) -> None:
+    if not can_thread:  # as at the exit of a process
+        monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
     one, two, three = (tmp_path / name for name in ("a/one", "b/two", "three"))
     assert durable.create_all({one: b"1", two: b"2"}) == {one, two}
     assert durable.create_all({one: b"0", two: b"0", three: b"3"}) == {three}

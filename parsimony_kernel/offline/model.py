@@ -340,9 +340,11 @@ class _Planner:
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
-        said = given.get("rest") or ""
-        charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
-        is_drawn = kind not in ("dataset", "file") and bool(charts)
+        said = f"{given.get('rest') or ''} {given.get('chart') or ''}"
+        charts = [m.chart for m in self.made if m.chart] if self.made else self.turn.figures()
+        # An older chart is published only where it is called one.
+        last = [] if self.made or clause("chart", said) else self.saved[-1:]
+        is_drawn = kind not in ("dataset", "file") and not {*charts}.isdisjoint(*last or [charts])
         made = self._latest(is_drawn=is_drawn)
         if kind == "file":
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
@@ -354,15 +356,14 @@ class _Planner:
             self._done("run_code", code.arguments(body, f"Write {made.table} to {path}"))
             self.published.append(f"Wrote `{made.table}` to {path}.")
             return
-        no_if(not is_drawn and (given.get("chart") or clause("chart", said)), "made", "chart")
+        no_if(clause("chart", said) and not is_drawn, "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
         told = f"Published the {as_kind} {own!r}{' (unchanged)' * bool(result.get('reused'))}."
         if kind == "report":
             body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
-            report = {"title": title or own, "body": body.strip()}
-            result = self._done("return_report", report)
+            result = self._done("return_report", {"title": title or own, "body": body.strip()})
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
         self.published.append(told)

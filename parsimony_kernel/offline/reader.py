@@ -263,7 +263,9 @@ class Reader:
         other = [c for c in self.table.columns if c.kind == "year" and fold(c.name) != ("year",)]
         times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
-        return self.one_of(f"Which date do you mean for {why!r}?", named or times)
+        column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
+        self.query.notes += [f"Read {why!r} as {column.name}"] * (column in other and not named)
+        return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
         """Return the column that is meant, of those that it may be."""

@@ -213,7 +213,8 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     text = " ".join(line.split())
     label, colon, rest = text.partition(": ") if ": " in text else ("", "", text)
     ends = {"month": r"(?<=\d{4}-\d\d)-01\b", "year": r"(?<=\d{4})-01-01\b"}
-    for end in (" 00:00:00", *(ends[each] for each in ends if each in periods)):
+    # Years beside missing ones are floats.
+    for end in (r" 00:00:00|(?<=\b\d{4})\.0(?= )", *(ends[e] for e in ends if e in periods)):
         rest = re.sub(end, "", rest)
     if label.endswith(" year"):
         return f"{label}: {rest}."

@@ -77,12 +77,14 @@ def _flush(handle: int) -> None:
 
 def _flush_all(handles: Sequence[int]) -> None:
     """Sync open files or folders side by side: a disk serves such waits together."""
-    with ThreadPoolExecutor(len(handles) or 1) as pool:
-        others = [pool.submit(_flush, handle) for handle in handles[1:]]
-        for handle in handles[:1]:
+    try:
+        with ThreadPoolExecutor(len(handles) or 1) as pool:
+            others = pool.map(_flush, handles[1:])
+            # Results are read, since errors are raised then.
+            _ = [*map(_flush, handles[:1]), *others]
+    except RuntimeError:  # no thread can start: the process is ending, or has too many
+        for handle in handles:
             _flush(handle)
-        for other in others:
-            other.result()
 
 
 def _sync_names(*folders: Path, only_above: bool = False) -> None:

@@ -154,9 +154,8 @@ class Keyring:
         if keys is None or any(each.key_id != _id_of(each.secret) for each in keys):
             raise KeyringError(
                 f"The file of signing keys {str(self._path)!r} is damaged: restore it from a "
-                "backup, or delete it and run the cell again, which makes a new key. Questions "
-                "that wait can't be answered then, and each workspace's journal has to be accepted "
-                "once with 'jupyter parsimony trust'."
+                "backup, or delete it and run the cell again. A new key can't answer waiting "
+                "questions, and each journal must be accepted once: 'jupyter parsimony trust'."
             )
         return keys
 

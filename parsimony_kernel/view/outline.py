@@ -260,7 +260,7 @@ _NAMED = 6
 _REQUEST_LINES = 4
 _NAME = re.compile(r"`(\w+)`")
 # The line of code in a sentence that says what it does outside.
-_LINE_NUMBER = re.compile(r"(?:^|[.;] )Line (\d+) ")
+_LINE_NUMBER = re.compile(r"(?:^|[.;:] )Line (\d+) ")
 # Failures that cost time or state, whatever their outcome.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
@@ -322,7 +322,8 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
-    is_over = isinstance(outcome, bl.EndBlock)
+    # A refusal has only looked something up, and the commands pass it over.
+    is_over = isinstance(outcome, bl.EndBlock) and outcome.kind != "handoff"
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
@@ -355,7 +356,7 @@ def _waiting(steps: Sequence[bl.StepBlock], context: str) -> Iterator[bl.StepBlo
     for each in steps:
         if each.state == "waiting":
             targets = [word for word in each.purpose.split() if {".", "/"} & {*word}]
-            numbered = enumerate(each.code.split("\n"), start=1)
+            numbered = enumerate(each.code.rstrip().split("\n"), start=1)
             marked = [f"{'▸' if str(at) in lines else ' '} {line}" for at, line in numbered]
             held = replace(each, code="\n".join(marked)) if lines else each
             yield held if set(told).isdisjoint(targets) else replace(held, purpose="")

@@ -173,8 +173,9 @@ def test_approval_marks_the_lines_of_code_that_it_counts() -> None:
     said = "Line 2 starts another program: a. b; Line 4 writes outside: ../a.csv.; Line 9 ends."
     code = "import os\nos.system('a')\nx = 1\ndf.to_csv('../a.csv')"
     waits = StepBlock(key="s", number=1, tool="run_code", code=code, state="waiting")
-    shown = {"Line 1": "Every step is asked about.", "▸": said}
-    for mark, context in shown.items():
+    late = "It took too long. The code reaches outside: Line 2 ends: a. Line 4 writes: b."
+    shown = [("", "Every step is asked about."), ("▸", said), ("▸", late)]
+    for mark, context in shown:
         asked = QuestionBlock(key="q", question="May it?", context=context)
         lines = text_of(segment_of([waits, asked]).head).splitlines()
         at = next(number for number, line in enumerate(lines) if "import os" in line)
@@ -334,6 +335,9 @@ def test_follow_up_commands_are_in_fold() -> None:
     assert "%agent undo" in work
     assert "%agent undo" not in head
     assert "%agent" not in words(segment(*code(), question()))[1]
+    # `%agent code` passes a refusal over.
+    unable = ev.Handoff(rationale="It knows no 'csv'.", blockers=[], suggested_next_steps=[])
+    assert "%agent" not in words(segment(*code(), unable))[1]
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,14 @@ async def test_values_set_side_by_side_are_not_pooled_in_a_chart(staff: Notebook
     assert encodings(chart)["color"][0] == "department"
 
 
+async def test_year_of_another_thing_is_named(notebook: Notebook) -> None:
+    await notebook.run("import pandas as pd")
+    await notebook.run("firms = pd.DataFrame({'founded': [1999, None, 1999], 'sales': [5, 7, 3]})")
+    turn = await done(notebook, "total sales by year")
+    assert "Highest total sales: 1999, 8." in turn.summary
+    assert "Read 'year' as founded." in turn.summary
+
+
 async def test_groups_that_tie_are_all_told(notebook: Notebook) -> None:
     await notebook.run("import pandas as pd\nshop = pd.DataFrame({'city': list('AB'), 'cost': 5})")
     turn = await done(notebook, "which city has the highest total cost")
@@ -353,11 +361,20 @@ async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
     assert (bins["extent"], bins["minstep"]) == ([3, 9], 1)
 
 
-async def test_the_chart_is_the_newest(tables: Notebook) -> None:
-    for request in ("plot mean horsepower by origin", "plot mean wind by weather", "mean wind"):
+@pytest.mark.parametrize(
+    ("request_", "variable"),
+    [
+        ("publish the chart", "mean_wind_by_weather_chart"),
+        ("publish it", "mean_horsepower_by_year"),
+        ("publish the table", "mean_horsepower_by_year"),
+    ],
+)
+async def test_the_newest_is_published(tables: Notebook, request_: str, variable: str) -> None:
+    plots = ("plot mean horsepower by origin", "plot mean wind by weather")
+    for request in (*plots, "mean horsepower by year"):
         await done(tables, request)
-    (published,) = (await done(tables, "publish the chart")).published
-    assert published["variable"] == "mean_wind_by_weather_chart"
+    (published,) = (await done(tables, request_)).published
+    assert published["variable"] == variable
 
 
 DELAYS = """
