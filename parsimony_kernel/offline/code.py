@@ -215,7 +215,8 @@ def load(path: str, name: str, options: Mapping[str, Any], signed: Sequence[str]
     suffix = path.casefold().rpartition(".")[2]
     given = {**({"lines": True} if suffix in ("jsonl", "ndjson") else {}), **options}
     listed = [f"{each}={words.literal(value)}" for each, value in given.items()]
-    body = text("load", path, name, words.READERS[suffix], listed, signed)
+    mark = options.get("decimal", "" if options.get("thousands") == "." else ".")
+    body = text("load", path, name, words.READERS[suffix], listed, signed, mark)
     return arguments(body, f"Load {path} as {name}")
 
 

@@ -139,10 +139,9 @@ class _Planner:
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            here = (
-                f"You can ask here, for example: {spoken(map('`{}`'.format, self._suggestions()))}."
-            )
-            self.notes += [here, words.table()["no"]["examples"], REAL_MODEL]
+            here = spoken(f"`{each}`" for each in self._suggestions())
+            there = words.table()["no"]["examples"]
+            self.notes += [f"You can ask here, for example: {here}.", there, REAL_MODEL]
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""

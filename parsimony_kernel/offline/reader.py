@@ -178,6 +178,8 @@ class Reader:
             return rows
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
+        spelled = {c for c, v in values if v == text}
+        values = [(c, v) for c, v in values if v == text or c not in spelled]
         # The total of a column, where a column is called total as well.
         is_count = low == "count" and after in ("the", "of", "rows", "all")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
@@ -391,7 +393,7 @@ class Reader:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
             column = self.one_of(question, list(pairs))
-            meant.setdefault(column, []).append(pairs[column])
+            meant.setdefault(column, []).extend(v for c, v in self.marks[mark] if c == column)
         either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
         # "Adults and children" of two columns may be both at once, or each.
         no_if(len(meant) > 1 and not (either or "not" in said), "parts")
@@ -543,6 +545,7 @@ class Reader:
         """Find the function, by what there is in the table or by asking."""
         query = self.query
         no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
+        no_if(query.window == "cumulative" and query.agg not in ("", "sum", "count"), "parts")
         if query.window == "rolling":  # over one row for each time, without a missing day
             time, is_one = query.groups[0], not query.groups[1:]
             look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"

@@ -384,6 +384,7 @@ runs = pd.DataFrame({
     "delay (min)": [12, 3, 40, None],
     "late": ["yes", "no", "yes", "no"],
     "load (t)": [20, 35, 30, 5],
+    "track": ["east", "East", "east", "West"],
     "start": pd.to_datetime(
         ["2022-01-01 08:10", "2022-01-02 08:20", "2023-01-01 09:00", "2023-05-01 08:00"]
     ),
@@ -399,6 +400,12 @@ runs = pd.DataFrame({
         (["correlation of load and delay"], "Correlation of load and delay: "),
         (["how many runs by hour of the day"], "Highest number of rows: 8, 3"),
         (["mean weight by line", "delay above 10"], "Rows (delay > 10): 2 of 4."),
+        # As it is written, where values differ in their capitals alone, else all of them.
+        (["number of runs where track is east"], "Number of rows (track is east): 2."),
+        (
+            ["number of runs where track is EAST"],
+            "Highest number of rows (track is east or East): east, 2.",
+        ),
     ],
 )
 async def test_what_strangers_ask(notebook: Notebook, requests: list[str], said: str) -> None:
@@ -542,6 +549,22 @@ async def test_file_dialect_is_detected_and_told(
     assert str(small["data"]["a"].dtype) == types
     assert ("Read data.csv with" in turn.summary) == bool(options)
     assert options in turn.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        ("a;b\n27,24 €;x\n1.000,10 €;y\n", 1027.34),
+        ("a;b\n-3,3 %;x\n4,4 %;y\n", 1.1),
+        ('a,b\n"$1,200.50",x\n$3.00,y\n', 1203.5),
+    ],
+)
+async def test_numbers_with_a_sign_keep_their_decimals(
+    small: Notebook, text: str, total: float
+) -> None:
+    (small.folder / "data.csv").write_text(text)
+    await done(small, "load data.csv")
+    assert small["data"]["a"].sum() == pytest.approx(total)
 
 
 async def test_ambiguous_date_is_asked_about(small: Notebook) -> None:
@@ -784,6 +807,8 @@ flats = pd.DataFrame({
         ("mean rent by year", ["listed", "built"]),
         ("flats since 2000", ["listed", "built"]),
         ("total built", "can't compute that with built"),
+        ("total rent where rent above 2000", "has none in these rows"),
+        ("cumulative mean rent by month", "ask in parts"),
         ("number of flats with missing built", "Number of rows (built is missing): 1."),
         ("drop flats with built", 'what "drop with" is for'),
     ],
