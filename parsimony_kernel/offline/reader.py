@@ -254,7 +254,8 @@ class Reader:
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             no_if(want == "measure" and (column.is_code or is_many), "counted", words)
-            self.query.notes.append(f"Read {words!r} as {column.name}")
+            again = ", as before" * (len(fit) > 1 and question not in self.turn.replies)
+            self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
     def time(self, why: str) -> Column:
@@ -562,10 +563,9 @@ class Reader:
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg:
-            over = [g.kind for g in query.groups if g.is_time and not g.part][:1]
-            is_over = over == ["date"] and "over time" in self.text
-            is_drawn = query.chart in ("line", "auto") or is_over
-            if over and is_drawn and not (query.window or query.limit):
+            kind = next((g.kind for g in query.groups if g.is_time and not g.part), "")
+            drawn = query.chart in ("line", "auto") or (kind == "date" and "over time" in self.text)
+            if kind and drawn and not (query.window or query.limit):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = self._function()

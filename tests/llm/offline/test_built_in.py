@@ -656,9 +656,7 @@ async def test_settled_table_is_meant(notebook: Notebook) -> None:
         "weather = everything.assign(month=everything.date.dt.month)\n"
         "warm = weather.groupby('month')[['temp_max']].mean().add_prefix('mean_').reset_index()"
     )
-    turn = await notebook.ask("plot mean temp_max by month")
-    assert turn.choices == ["everything", "weather"]
-    turn = await notebook.reply("weather")
+    turn = await done(notebook, "plot mean temp_max by month")
     assert "weather\n" in turn.codes[-1]
     assert "Used `weather`." in turn.summary
 
