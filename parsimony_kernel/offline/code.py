@@ -234,8 +234,7 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     title = title if title.startswith(query.table) else capital(title)
     name = words.unique(words.identifier(title), taken)
     chart = words.unique(f"{name}_chart", taken)
-    said = {f.column for f in query.filters}
-    kinds = [c.name for c in table.texts if c not in said]
+    kinds = [c.name for c in table.texts if c not in [f.column for f in query.filters]]
     given = {"name": name, "chart": chart, "title": title, "kinds": kinds}
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)

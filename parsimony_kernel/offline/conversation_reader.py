@@ -104,6 +104,7 @@ class Transcript:
             return found[0]
         if reply is None:
             raise Unclear(question, choices[:_MOST])
+        no_if(said.casefold() in ("stop", "no", "cancel"), "stopped")
         return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
 
     def tables(self) -> dict[str, Table]:

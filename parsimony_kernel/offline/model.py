@@ -274,10 +274,11 @@ class _Planner:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
             raise why_not
-        # The newest that has all that the others have is meant.
+        # The one that has all that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [name for name in found if all(names[name] >= each for each in names.values())]
-        return found[wide[-1] if wide else self.turn.choose("Which table do you mean?", [*found])]
+        is_one = len(wide) == 1
+        return found[wide[0] if is_one else self.turn.choose("Which table do you mean?", [*found])]
 
     def _before(self, about: Table) -> Query | None:
         """The request before, or what it went on from once; where another may go on from it."""

@@ -576,6 +576,21 @@ async def test_ambiguous_date_is_asked_about(small: Notebook) -> None:
     assert [f"{each:%B}" for each in made["day"][made["total_amount"] > 0]] == ["April", "June"]
 
 
+async def test_a_reply_is_a_choice_or_ends_the_question(small: Notebook) -> None:
+    (small.folder / "sales.csv").write_text("day,amount\n03/04/2024,1\n05/06/2024,2\n")
+    await small.ask("total amount by month in sales.csv")
+    turn = await small.reply("perhaps")
+    assert turn.arguments["question"].startswith("'perhaps' is none of the choices.")
+    turn = await small.reply("stop")
+    assert turn.arguments["rationale"] == "Stopped, as you said."
+
+
+async def test_equal_tables_are_asked_about(notebook: Notebook) -> None:
+    await notebook.run("import pandas as pd")
+    await notebook.run("few = pd.DataFrame({'units': [1], 'region': ['N']})\nshop = few * 2")
+    assert (await notebook.ask("total units by region")).choices == ["few", "shop"]
+
+
 async def test_table_is_exported_to_file(tables: Notebook) -> None:
     await done(tables, "mean horsepower by origin and export it to power.xlsx")
     assert len(pd.read_excel(tables.folder / "power.xlsx")) == 3
