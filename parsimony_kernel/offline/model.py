@@ -192,7 +192,9 @@ class _Planner:
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
-        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
+        gaps[3:] = ["more in other columns"] * bool(gaps[3:])
+        size = ", ".join([*rows, counted(len(table.columns), "column"), *gaps])
         self.loads.append(f"Loaded `{name}` from {path}: {size}.")
         self.loaded.append(table)
         self.subject = name
