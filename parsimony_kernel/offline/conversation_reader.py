@@ -136,10 +136,11 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
             # Nothing is left of a turn that was undone or handed back; one that waits may go on.
-            if not text.startswith(("Undone ", "Not done; it was ", "Not done; it stopped")):
-                turn.earlier.append(request)
-                turn.told += f" {text}"
             turn.unanswered = text.startswith("Not done; it was ")
+            if not text.startswith(("Undone ", "Not done; it stopped")):
+                # Nothing goes on from what was before a refused one.
+                turn.earlier.append("" if turn.unanswered else request)
+                turn.told += f" {text}" * (not turn.unanswered)
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn

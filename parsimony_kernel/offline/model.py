@@ -309,7 +309,7 @@ class _Planner:
         gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
         # "Keep only" made a table of its own, which is another one.
-        is_kept = any("rows_of_" in "".join(names) for names in self.saved[-1:])
+        is_kept = any(clause("keeps", each.casefold()) for each in self.turn.earlier)
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
             self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))

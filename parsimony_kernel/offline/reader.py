@@ -499,14 +499,19 @@ class Reader:
             # Filters may leave gaps, which a growth must not bridge.
             is_other = query.filters or (query.groups and not is_along)
             no_if(query.window == "growth" and is_other, "parts")
+            # Years that are numbers are no groups of their own.
+            no_if(any(g.kind == "number" for g in query.groups), "parts")
             query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
+        # "By zone for cash and card" may be of both together, or of each.
+        is_apart = query.chart or any(g.is_time for g in query.groups) or not own
+        no_if({c.base for c in self.compared} - own and not is_apart, "parts")
         query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
-        of = [f.column.base for f in query.filters]
+        of = [f.column.base for f in query.filters if "missing" not in f.op]
         is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")

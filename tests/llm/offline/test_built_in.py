@@ -788,7 +788,14 @@ hives = pd.DataFrame({
         (["share of rows with reason swarm"], "Rows without reason count as not so."),
         # Where many are the highest all are told.
         (["number of rows by hive"], ": H1, 2. H2, 2. Others too. H4, 2. H5, 2."),
-        # Rows that were kept are another table.
+        (["share of rows without reason"], "(reason is missing): 40 %."),
+        # Rows that were kept are another table, and stay so.
+        (
+            ["keep only Carnica", "mean honey_kg by fed", "mean honey_kg"],
+            "Used all rows of `hives`.",
+        ),
+        # What was refused is in between.
+        (["mean honey_kg", "blah", "rows of Carnica", "only fed"], "Rows (fed is yes): 5 of 10."),
         (["keep only Carnica", "mean honey_kg"], "Mean honey: 55 kg. Used all rows of `hives`."),
     ],
 )
@@ -809,6 +816,7 @@ import pandas as pd
 flats = pd.DataFrame({
     "built": [1930.0, None, 1990.0, 2001.0], "rent": [700.0, 800.0, 900.0, 650.0],
     "listed": pd.to_datetime(["2025-01-02", "2025-03-04", "2025-05-06", "2025-07-08"]),
+    "rooms": [1, 2, 2, 3], "part": ["Mitte", "Hafen", "Mitte", "Nord"],
 })
 """
 
@@ -822,6 +830,8 @@ flats = pd.DataFrame({
         ("total built", "can't compute that with built"),
         ("total rent where rent above 2000", "has none in these rows"),
         ("cumulative mean rent by month", "ask in parts"),
+        ("cumulative rent by rooms", "ask in parts"),
+        ("total rent by rooms for Mitte and Hafen", "ask in parts"),
         ("number of flats with missing built", "Number of rows (built is missing): 1."),
         ("drop flats with built", 'what "drop with" is for'),
     ],
