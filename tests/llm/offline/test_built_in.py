@@ -833,7 +833,7 @@ flats = pd.DataFrame({
         ("cumulative rent by rooms", "ask in parts"),
         ("total rent by rooms for Mitte and Hafen", "ask in parts"),
         ("number of flats with missing built", "Number of rows (built is missing): 1."),
-        ("drop flats with built", 'what "drop with" is for'),
+        ("drop flats with built", 'use "drop with"'),
     ],
 )
 async def test_years_beside_dates_are_not_taken_for_them(
@@ -853,7 +853,7 @@ async def test_years_beside_dates_are_not_taken_for_them(
         # A table called as one of its columns: its rows may be meant, or the values there.
         ("how many hives are there", "Say 'different'"),
         ("how many hives are Carnica", "Say 'different'"),
-        ("hives per strain", 'what "hive" is for'),
+        ("hives per strain", 'can\'t use "hive"'),
         # The share within each strain, or that of the whole.
         ("share of fed by strain", "the share of what"),
     ],
