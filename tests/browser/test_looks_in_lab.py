@@ -21,6 +21,8 @@ def ask(lab: Lab) -> Locator:
     cell = lab.run("%%agent\nwhere does it rain most")
     expect(cell.get_by_role("button", name="January")).to_be_visible()
     lab.wait_until_idle()
+    # The fold stands below the buttons, and is drawn after them.
+    expect(cell.locator("details > summary").last).to_be_visible()
     return cell
 
 
