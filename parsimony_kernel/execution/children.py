@@ -208,9 +208,8 @@ class _Pipe:
 
     def empty(self) -> None:
         """Read until the pipe is closed. Runs in a thread of its own."""
-        decoder = codecs.getincrementaldecoder("utf-8")(
-            "replace"
-        )  # a character may arrive in parts
+        # A character may arrive in parts.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
             while data := os.read(self.exit, _CHUNK):
                 with self._lock:

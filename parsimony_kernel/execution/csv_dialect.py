@@ -30,8 +30,8 @@ _CLAUSES = {
 }
 # Values of separator, title lines and encoding that pandas needs no argument for.
 _DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
-_CURRENCY = re.compile(r"[$€£¥%]|EUR|USD|GBP|CHF")
-_SIGNS = re.compile(rf"\s|{_CURRENCY.pattern}")
+_SIGN = re.compile(r"[$€£¥%]|EUR|USD|GBP|CHF")
+_SIGNS = re.compile(rf"\s|{_SIGN.pattern}")
 _NUMBER = re.compile(r"-?\d[\d.,]*")
 _COMMA = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+|-?\d+,(?:\d{1,2}|\d{4,})")
 _POINT = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+|-?\d+\.(?:\d{1,2}|\d{4,})")
@@ -127,8 +127,8 @@ def readings(head: bytes) -> list[Reading]:
     signed = tuple(
         name
         for name, values in numbers.items()
-        # Amounts in two currencies are no numbers of one kind.
-        if any(map(_SIGNS.search, values)) and len({*_CURRENCY.findall(" ".join(values))}) < 2
+        # Two signs, such as two currencies: no numbers of one kind.
+        if any(map(_SIGNS.search, values)) and len({*_SIGN.findall(" ".join(values))}) < 2
     )
     return [
         Reading({**options, **marks, **days}, signed, ", ".join(filter(None, (one, other))))

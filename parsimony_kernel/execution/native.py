@@ -86,9 +86,10 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
                 place[at] = _replaced[id(value)][1]
             elif names and place is namespace is not value and type(value) in (list, dict):
                 places += [value] if len(value) <= _MOST_HELD else []
-            elif names and type(value) in (partial,) and id(value.func) in _replaced:
+            elif names and type(value) is partial and id(value.func) in _replaced:
                 function = _replaced[id(value.func)][1]
-                value.__setstate__((function, value.args, value.keywords, vars(value)))
+                state = (function, value.args, value.keywords, vars(value))
+                value.__setstate__(state)  # type: ignore[attr-defined]
 
 
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:

@@ -131,11 +131,13 @@ def test_orderly_shutdown_turns_buttons_into_text(tmp_path: Path) -> None:
         client = kernel._client
         send(client.control_channel, client.session, "shutdown_request", restart=True)
         told = {
-            each["transient"]["display_id"]: each["data"]["text/plain"]
+            each["transient"]["display_id"]: each["data"]
             for each in seen_until(kernel, "The kernel has ended.").of_type("update_display_data")
         }
         ended = "The kernel has ended. Run the cells above, and this one again."
-        # Below the steps again, which have taken the buttons' place.
-        assert controls in told
-        assert ended in told.values()
-        assert any("run %agent answer NUMBER" in each for each in told.values())
+        texts = [each["text/plain"] for each in told.values()]
+        # The steps have their place again, and what was said of the buttons stands below them.
+        assert "Step 1 · Load a.csv" in told[controls]["text/plain"]
+        assert texts.count(ended) == 1
+        assert not any(WIDGET in each for each in told.values())
+        assert any("run %agent answer NUMBER" in each for each in texts)
