@@ -36,10 +36,14 @@
       autoStart: true,
       requires: [IEditorExtensionRegistry, INotebookTracker],
       activate: (_, registry, notebooks) => {
-        notebooks.widgetAdded.connect((_, { node, sessionContext }) => sessionContext.statusChanged.connect((_, status) => {
-          if (ENDED.test(status))
+        notebooks.widgetAdded.connect((_, { node, sessionContext }) => {
+          const hide = () => {
             for (const each of node.querySelectorAll('.parsimony-record-controls')) each.style.display = 'none';
-        }));
+          };
+          sessionContext.statusChanged.connect((_, status) => { if (ENDED.test(status)) hide(); });
+          // Restarted by another client, a kernel is back before Lab hears that it starts: its farewell comes.
+          sessionContext.iopubMessage.connect((_, { header }) => { if (header.msg_type === 'shutdown_reply') hide(); });
+        });
         document.head.appendChild(document.createElement('style')).textContent = FITTING;
         registry.addExtension({
           name: 'parsimony-agent-request',
