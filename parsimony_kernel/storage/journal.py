@@ -10,7 +10,6 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,13 +20,11 @@ from pydantic_core import to_jsonable_python
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import (
     AgentEvent,
-    ArtifactPublished,
     RunCancelled,
     TurnForgotten,
     parse_event,
 )
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage.database import Database, JournalError, storable
 from parsimony_kernel.storage.keyring import Keyring
@@ -37,7 +34,9 @@ from parsimony_kernel.storage.seal import canonical, link
 GONE: Final = frozenset({"replaced", "forgotten"})
 
 _GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+# The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
+_SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
 
 
 _log = logging.getLogger(__name__)
@@ -290,8 +289,8 @@ class SqliteJournal:
         """Return whether the process that last ran the turn is alive and not this one."""
         return self._alive(turn.pid, turn.running_since)
 
-    def abandon_running(self, notebook: str) -> None:
-        """Cancel turns that a dead process left running."""
+    def abandon_running(self, notebook: str | None = None) -> None:
+        """Cancel turns, of one notebook or of all, that a dead process left running."""
         running = (turn for turn in self.turns(notebook) if turn.status == "running")
         dead = [turn for turn in running if not self.has_process(turn)]
         with self.database.transaction() as db:
@@ -319,21 +318,14 @@ class SqliteJournal:
         )
         return tuple(self._event(seq, body) for seq, body in rows)
 
-    def published(self, since: str) -> frozenset[ArtifactRef]:
-        """Return the snapshots published since then (ISO 8601), except by replaced or forgotten
-        turns."""
+    def published(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those snapshots that a turn published which isn't replaced or forgotten."""
         rows = self.database.select(
-            "SELECT seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
-            f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} AND {_PUBLISHES}",
-            since,
+            f"SELECT {_SNAPSHOT} FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
+            f"AND {_SNAPSHOT} IN (SELECT value FROM json_each(?)) AND status NOT IN {_GONE}",
+            json.dumps([*paths]),
         )
-        found = set[ArtifactRef]()
-        for row in rows:
-            with suppress(JournalError, ValueError):  # damaged, or no event of any release
-                event = self._event(*row)
-                if isinstance(event, ArtifactPublished):
-                    found.add(ArtifactRef(event.kind, event.logical_id, event.content_sha))
-        return frozenset(found)
+        return frozenset(path for (path,) in rows)
 
     def witness(self, log: str, seal: str) -> None:
         """Record that the log of an artifact has a line with this digest.

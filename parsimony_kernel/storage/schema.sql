@@ -19,7 +19,9 @@ CREATE TABLE events (
     body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE INDEX events_of_run ON events (run_id, seq);
-CREATE INDEX publications ON events (at) WHERE instr(body, '"artifact_published"');
+CREATE INDEX publications ON events (
+    CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END
+) WHERE instr(body, '"artifact_published"');
 
 -- Questions.
 CREATE TABLE suspensions (
