@@ -139,7 +139,7 @@ class SqliteJournal:
         ``JournalError`` if another live process is running a turn of the notebook.
         """
         with self.database.transaction() as db:
-            self._refuse_beside_another(db, notebook, pid)
+            self._refuse_beside_another(notebook, pid)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
@@ -173,7 +173,7 @@ class SqliteJournal:
             if found is None:
                 return False
             run_id, notebook = found
-            self._refuse_beside_another(db, notebook, pid)
+            self._refuse_beside_another(notebook, pid)
             db.execute("UPDATE suspensions SET state = 'consumed' WHERE nonce = ?", (nonce,))
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
@@ -183,17 +183,13 @@ class SqliteJournal:
             link(db, run_id, self._now(), _body(started))
         return True
 
-    def _refuse_beside_another(self, db: sqlite3.Connection, notebook: str, pid: int) -> None:
+    def _refuse_beside_another(self, notebook: str, pid: int) -> None:
         """Raise if another live process is running a turn of this notebook."""
-        for ordinal, other, since in db.execute(
-            "SELECT ordinal, pid, running_since FROM turns "
-            "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
-            (storable(notebook), pid),
-        ).fetchall():
-            if self._alive(int(other), str(since)):
+        for turn in self.running(notebook):
+            if turn.pid not in (0, pid) and self.has_process(turn):
                 raise JournalError(
-                    f"Turn {ordinal} of this notebook is running in another kernel (process "
-                    f"{other}): wait for it, or stop it there."
+                    f"Turn {turn.ordinal} of this notebook is running in another kernel (process "
+                    f"{turn.pid}): wait for it, or stop it there."
                 )
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
@@ -210,6 +206,11 @@ class SqliteJournal:
         if notebook is None:
             return self._turns("TRUE ORDER BY rowid")
         return self._turns("notebook = ? ORDER BY rowid", storable(notebook))
+
+    def running(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        """Return the turns, of one notebook or of all, that are running or were cut off."""
+        name = None if notebook is None else storable(notebook)
+        return self._turns("status = 'running' AND notebook = COALESCE(?, notebook)", name)
 
     def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
         """Return the turns that a turn of this cell builds on, oldest first.
@@ -291,8 +292,7 @@ class SqliteJournal:
 
     def abandon_running(self, notebook: str | None = None) -> None:
         """Cancel turns, of one notebook or of all, that a dead process left running."""
-        running = (turn for turn in self.turns(notebook) if turn.status == "running")
-        dead = [turn for turn in running if not self.has_process(turn)]
+        dead = [turn for turn in self.running(notebook) if not self.has_process(turn)]
         with self.database.transaction() as db:
             for turn in dead:
                 found = db.execute(
@@ -387,12 +387,12 @@ class SqliteJournal:
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
         """Return the pending questions, newest first, except of replaced or forgotten turns."""
         rows = self.database.select(
+            # CROSS and + keep SQLite from walking all turns, or all questions in their order.
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
-            "INDEXED BY questions "
-            "JOIN turns ON turns.run_id = suspensions.run_id "
+            "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
             "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
-            "ORDER BY suspensions.rowid DESC",
+            "ORDER BY +suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
         )
         pending: list[PendingRow] = []

@@ -120,8 +120,7 @@ def _shrink(journal: SqliteJournal) -> str:
     try:
         with journal.database.reading("shrink") as db:
             folded = _folded(db)
-            running = (each for each in journal.turns() if each.status == "running")
-            if any(map(journal.has_process, running)):  # a dead one is no hindrance
+            if any(map(journal.has_process, journal.running())):  # a dead one is no hindrance
                 return folded or f"{_MAY_LIE}, which isn't copied while a turn runs."
             db.execute("VACUUM")  # split pages still contain old bytes
             return _folded(db)
