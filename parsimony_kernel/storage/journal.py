@@ -215,14 +215,15 @@ class SqliteJournal:
     def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
         """Return the turns that a turn of this cell builds on, oldest first.
 
-        They are the notebook's newest ``most`` that aren't replaced or forgotten, and the cell's
-        own newest two.
+        They are the notebook's newest ``most`` that have ended and aren't replaced, forgotten or
+        purged, and the newest of the cell that was replaced.
         """
         return self._turns(
             "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? "
-            f"AND status NOT IN {_GONE} ORDER BY ordinal DESC LIMIT ?) "
+            "AND status NOT IN ('forgotten', 'replaced', 'running') AND request <> '' "
+            "ORDER BY ordinal DESC LIMIT ?) "
             "UNION SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key = ? "
-            "ORDER BY ordinal DESC LIMIT 2)) ORDER BY rowid",
+            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) ORDER BY rowid",
             *(storable(notebook), most, storable(notebook), storable(cell_key)),
         )
 

@@ -11,8 +11,8 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_of_cell ON turns (notebook, cell_key, ordinal);
 CREATE INDEX running_turns ON turns (notebook) WHERE status = 'running';
-CREATE INDEX visible_turns ON turns (notebook, ordinal)
-    WHERE status NOT IN ('forgotten', 'replaced');
+CREATE INDEX ended_turns ON turns (notebook, ordinal)
+    WHERE status NOT IN ('forgotten', 'replaced', 'running') AND request <> '';
 
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL,
