@@ -1,5 +1,6 @@
 -- The tables of a journal. What a turn does finds its rows by an index, so that its cost doesn't
--- grow with the journal. Every table but the breakers is sealed, see seal.py.
+-- grow with the journal; an index with a condition serves the queries that repeat it. Every table
+-- but the breakers is sealed, see seal.py.
 
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY, notebook TEXT NOT NULL, cell_key TEXT NOT NULL,
