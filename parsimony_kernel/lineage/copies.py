@@ -37,6 +37,7 @@ _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
+_WEAK = frozenset({"weakref", "_weakrefset"})
 _ALL = slice(None)
 _ABSENT = object()
 _SAMPLED = 1_000
@@ -690,6 +691,8 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
+            if issubclass(type(each), ref) and _is_theirs_to_follow(holder, holders):
+                each = ref.__call__(each)
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
@@ -705,7 +708,9 @@ class Copies:
                 copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
-            parts = copy.parts
+            parts, items = copy.parts, copy.held.items
+            if type(items) is dict and not classes.ATOM_IDS.issuperset(map(id, map(type, items))):
+                parts = [*parts, *items]  # some of its keys may be mutated too
             room.effort -= len(parts)
             if left < 0 or room.effort < 0:
                 return Kept.NO_ROOM
@@ -736,6 +741,15 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
             return True
         part = holder.value
     return False
+
+
+def _is_theirs_to_follow(holder: Copy | None, holders: Mapping[int, Copy | None]) -> bool:
+    """Return whether a weak reference in ``holder`` is the notebook's own, and no library's."""
+    while holder is not None:
+        if holder.kind.is_of_library and classes.package_of(holder.kind.of) not in _WEAK:
+            return False
+        holder = holders[id(holder.value)]
+    return True
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

@@ -20,6 +20,7 @@ from types import (
     TracebackType,
 )
 from typing import Any
+from weakref import ref
 
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import buffers, classes
@@ -62,11 +63,13 @@ def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int,
 def holds_objects(value: Any) -> bool:
     """Return whether ``value`` is, or holds, an instance of a notebook or library class.
 
-    A method may mutate such an object in ways that the code does not show.
+    A method may mutate such an object in ways that the code does not show. A weak reference counts
+    as the object that it leads to.
     """
     held = Holding([value], most=MOST_OF_A_CELL, leaves=CALLABLES).objects.values()
     kinds = map(kind_of, held)
-    return any(kind is not None and kind.is_instance for kind in kinds)
+    is_weak = any(issubclass(type(each), ref) for each in gc.get_referents(*held))
+    return is_weak or any(kind is not None and kind.is_instance for kind in kinds)
 
 
 def part_at(value: Any, path: Steps) -> Any:
