@@ -6,7 +6,7 @@ have the namespace. ``None`` stands for unknown.
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from parsimony_kernel.analysis import calls
 
 # The most parts of a string, or items of a collection, that are kept.
 _MAX_PARTS = 40
+_MOST_NODES = 4_096
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath"})
 _FILES = frozenset({"open", "GzipFile", "FileIO"})
 _SAME = frozenset({"abspath", "absolute", "as_posix", "expanduser", "fspath", "normpath"})
@@ -201,20 +202,6 @@ class Root(NamedTuple):
         return self.part()._replace(is_call=True, gives_parts=gives_parts, is_fresh=is_fresh)
 
 
-def _in_tree(find: Callable[[Any], Iterable[Any]]) -> Callable[[Any], tuple[Any, ...]]:
-    """Decorate a function of a syntax tree, which never changes, to keep in it what it finds."""
-    key = find.__name__
-
-    @functools.wraps(find)
-    def found(node: ast.AST) -> tuple[Any, ...]:
-        kept: tuple[Any, ...] | None = node.__dict__.get(key)
-        if kept is None:
-            kept = node.__dict__[key] = tuple(find(node))
-        return kept
-
-    return found
-
-
 # By node type: the fields of which it evaluates to one, and those that its result holds.
 _GIVES = {
     "Starred": "value", "Await": "value", "NamedExpr": "value", "IfExp": "body orelse",
@@ -226,9 +213,14 @@ _HOLDS = {
 }  # fmt: skip
 
 
-@_in_tree
-def roots_of(node: Any) -> Iterator[Root]:
-    """Yield the names to whose objects, or parts of them, ``node`` may evaluate."""
+# A node of a tree, which never changes, is looked at again for each expression around it.
+@functools.lru_cache(maxsize=_MOST_NODES)
+def roots_of(node: Any) -> tuple[Root, ...]:
+    """Return the names to whose objects, or parts of them, ``node`` may evaluate."""
+    return tuple(_roots_of(node))
+
+
+def _roots_of(node: Any) -> Iterator[Root]:
     kind = type(node).__name__
     if fields := _GIVES.get(kind) or _HOLDS.get(kind):
         for field in fields.split():
@@ -290,26 +282,21 @@ def is_namespace(node: ast.expr) -> bool:
 
 def names_in(*nodes: ast.AST) -> Iterator[str]:
     """Yield every name in ``nodes``."""
-    return (each.id for each in _words(nodes) if isinstance(each, ast.Name))
+    return (each.id for node in nodes for each in _words(node) if isinstance(each, ast.Name))
 
 
 def strings_in(*nodes: ast.AST) -> Iterator[str]:
     """Yield every string literal in ``nodes``."""
-    return (str(each.value) for each in _words(nodes) if isinstance(each, ast.Constant))
+    return (each for node in nodes for each in _words(node) if isinstance(each, str))
 
 
-def _words(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    return (each for node in nodes for each in _leaves(node))
-
-
-@_in_tree
-def _leaves(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the names and string literals in ``node``."""
-    if isinstance(node, ast.Name | ast.Constant):
-        if isinstance(node, ast.Name) or isinstance(node.value, str):
-            yield node
-    else:
-        yield from _words(ast.iter_child_nodes(node))
+@functools.lru_cache(maxsize=_MOST_NODES)
+def _words(node: ast.AST) -> tuple[ast.Name | str, ...]:
+    """Return the names and string literals in ``node``."""
+    if isinstance(node, ast.Constant):
+        return (node.value,) if isinstance(node.value, str) else ()
+    inner = (word for each in ast.iter_child_nodes(node) for word in _words(each))
+    return (node,) if isinstance(node, ast.Name) else tuple(inner)
 
 
 def written(node: ast.expr) -> str:

@@ -15,7 +15,7 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
@@ -691,7 +691,10 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
-            if issubclass(type(each), ref) and _is_theirs_to_follow(holder, holders):
+            if issubclass(type(each), ref) and not any(
+                above.kind.is_of_library and classes.package_of(above.kind.of) not in _WEAK
+                for above in _above(holder, holders)
+            ):  # the notebook's own, and no library's
                 each = ref.__call__(each)
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
@@ -736,20 +739,18 @@ class Copies:
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     """Return whether a holder of ``part`` leaves the path to it out of its pickled state."""
-    while (holder := holders[id(part)]) is not None:
+    for holder in _above(holders[id(part)], holders):
         if leaves_out(holder.kind, holder.value, part):
             return True
         part = holder.value
     return False
 
 
-def _is_theirs_to_follow(holder: Copy | None, holders: Mapping[int, Copy | None]) -> bool:
-    """Return whether a weak reference in ``holder`` is the notebook's own, and no library's."""
+def _above(holder: Copy | None, holders: Mapping[int, Copy | None]) -> Iterator[Copy]:
+    """Yield ``holder`` and the copies that hold it, from the nearest on."""
     while holder is not None:
-        if holder.kind.is_of_library and classes.package_of(holder.kind.of) not in _WEAK:
-            return False
+        yield holder
         holder = holders[id(holder.value)]
-    return True
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

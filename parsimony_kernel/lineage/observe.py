@@ -73,16 +73,18 @@ class Looked:
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
 
-    def differing(self, values: Mapping[str, Any]) -> set[str]:
-        """Return the names of those ``values`` that differ from their fingerprints."""
-        there = (name for name in values.keys() & self.seen if not is_immutable(values[name]))
-        return {name for name in there if self.seen[name].differs_from(values[name])}
+    def differing(self, values: Mapping[str, Any]) -> dict[str, bool | None]:
+        """Return whether each of ``values`` may differ from what it was; ``None`` if unknown.
 
-    def is_same(self, name: str, value: Any, differing: Set[str]) -> bool:
-        """Return whether a complete fingerprint shows that ``value`` of ``name`` is unchanged."""
-        seen = self.seen.get(name)
-        is_whole = seen is not None and seen.is_whole and name not in differing
-        return is_whole and not issubclass(type(value), type | FunctionType)
+        A fingerprint shows a change; only a complete one shows that there is none.
+        """
+        found = dict[str, bool | None]()
+        for name, value in values.items():
+            if not is_immutable(value):  # it is not gone
+                seen = self.seen.get(name)
+                differs = seen is None or seen.differs_from(value)
+                found[name] = differs or (False if seen and seen.is_whole else None)
+        return found
 
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """Snapshot ``bindings``, such as the previous ones, while the cell runs.
@@ -273,11 +275,16 @@ def observe_cell(
     values = looked.values.now(after)
     found = difference(before, after)
     differing = looked.differing(values)
-    touched, roots = _touched(names, before, after, looked, differing)
+    same = {name for name, differs in differing.items() if differs is False}
+    touched, roots = _touched(names, before, after, looked.namespace, same)
     newly = names.called & after.keys() & {*found.changed}
     also, by_argument = Reach(after, newly).changes()
     handed = names.touched if by_argument else frozenset()
-    touched |= _differing(looked, values, names, looked.likely | also | handed, differing)
+    likely = looked.likely | also | handed
+    for name, differs in differing.items():
+        is_told = is_tabular(values[name]) and name in names.reached
+        if differs or (differs is None and name in likely and not is_told):
+            touched[id(values[name])] = values[name]
     through = looked.through | (names.touched if looked.by_argument else frozenset())
     for name in (names.writes & after.keys()) & (through | also):
         if not is_immutable(after[name]):
@@ -346,38 +353,23 @@ def _handed(names: Names, bound: Mapping[str, Any], functions: Set[str]) -> Iter
             yield "".join(map(str, texts))
 
 
-def _differing(
-    looked: Looked, values: Mapping[str, Any], names: Cell, likely: Set[str], differing: Set[str]
-) -> dict[int, Any]:
-    """Return the objects whose fingerprints differ, and the ``likely`` ones without a full one."""
-    found: dict[int, Any] = {}
-    for name, value in values.items():
-        if is_immutable(value):  # gone
-            continue
-        seen = looked.seen.get(name)
-        counts = name in likely and not (is_tabular(value) and name in names.reached)
-        if seen is None or name in differing or (counts and not seen.is_whole):
-            found[id(value)] = value
-    return found
-
-
 def _touched(
     names: Cell,
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    looked: Looked,
-    differing: Set[str],
+    others: Mapping[str, Any],
+    same: Set[str],
 ) -> tuple[dict[int, Any], set[str]]:
     """Return the objects that the code plainly mutates, by id, and the root names of their paths.
 
-    Objects whose complete fingerprint is unchanged are left out. Names that are no variables,
-    such as the last output, are looked up in the live namespace.
+    Objects of the names that have the ``same`` content are left out. Names that are no variables,
+    such as the last output, are looked up among ``others``, the live namespace.
     """
-    others = looked.namespace
     same = {
         name
-        for name in names.mutated & before.keys()
-        if after.get(name) is before[name] and looked.is_same(name, after[name], differing)
+        for name in names.mutated & before.keys() & same
+        if after.get(name) is before[name]
+        and not issubclass(type(after[name]), type | FunctionType)
     }
     touched: dict[int, Any] = {}
     roots = set[str]()

@@ -4,7 +4,6 @@ A snapshot is shallow: it holds the objects and compares them by identity, so it
 the number of names and never on the size of the data. No code of the objects runs.
 """
 
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -100,7 +99,7 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     if len(_names) > _MANY + 2 * len(found):
         _names.clear()
     for name in found.keys() - _names:
-        if type(name) is str and _is_name(name):
+        if type(name) is str and name[:1] != "_" and name.isidentifier():
             _names.add(name)
         else:
             del found[name]
@@ -113,11 +112,6 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
         if name in found and found[name] is hidden[name]:
             del found[name]
     return found
-
-
-@functools.lru_cache(maxsize=16_384)
-def _is_name(name: str) -> bool:
-    return name.isidentifier() and name[0] != "_"
 
 
 def _is_imported(value: Any) -> bool:
