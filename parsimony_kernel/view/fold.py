@@ -104,7 +104,8 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             rationale = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != rationale]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            _close(view, "handed_off", "handoff", event.rationale, **what_now)
+            kind, words = _why_not(view, event.rationale)
+            _close(view, "handed_off", kind, words, **what_now)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
             _close(view, "stopped", "partial", event.missing, **known)
@@ -140,7 +141,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
     # A step that the person's answer did not restart was not allowed.
-    view.mark("answered", "refused")
+    view.mark("answered", "declined")
     view.settle()
     view.activity = "Working"
     view.count(calls=1, elapsed_s=event.duration_s, priced_usd=event.cost_usd or 0.0)
@@ -178,6 +179,15 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         view.add(block)
 
 
+def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
+    """Return the kind of a handoff and its words, which name the step if the person declined it."""
+    attempts = [e for e in view.closed if isinstance(e, bl.StepBlock | bl.RecoveryBlock)]
+    if attempts and isinstance(last := attempts[-1], bl.StepBlock) and last.state == "declined":
+        step = last.purpose or f"step {last.number}"
+        return "declined", rationale if step in rationale else f"Not run: {step}. {rationale}"
+    return "handoff", rationale
+
+
 def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Sequence[str]) -> None:
     """End a run that needs no answer, with labelled ``lists`` below its words."""
     cut_lists = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
@@ -211,7 +221,7 @@ def _without_publications(published: Sequence[pt.Sentence], text: str) -> str:
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
-    view.mark("answered", "refused")
+    view.mark("answered", "declined")
     view.mark("running", "stopped")
     if status != "suspended":  # a suspended run's steps still wait
         view.mark("waiting", "stopped")

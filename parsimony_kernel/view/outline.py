@@ -98,6 +98,9 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
             yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
     if block.kind != "result":
         yield from pt.names_note("Made before that, and kept: ", block.variables)
+    if block.kind == "declined":
+        nothing = "" if block.variables else "Nothing was made before that. "
+        yield pt.note(f"{nothing}Run the cell again to be asked again.")
     if block.published:
         told = ("Published: ", *pt.enumerated(block.published, LISTED))
         yield pt.Paragraph(told, "note" if block.words else "body")
@@ -323,7 +326,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     # A refusal has only looked something up, and the commands pass it over.
-    is_over = isinstance(outcome, bl.EndBlock) and outcome.kind != "handoff"
+    is_over = isinstance(outcome, bl.EndBlock) and outcome.kind not in ("handoff", "declined")
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
