@@ -111,7 +111,7 @@ class QuestionBlock(Block):
     """A question of the run.
 
     ``reply`` is ``None`` until it is answered, ``chosen`` the index of the choice that was picked.
-    ``has_buttons`` means that it can be clicked where it is displayed.
+    ``turn`` is the number of its turn where it has, or had, buttons.
     """
 
     question: str
@@ -120,7 +120,7 @@ class QuestionBlock(Block):
     choice_ids: tuple[str, ...] = ()
     reply: str | None = None
     chosen: int | None = None
-    has_buttons: bool = False
+    turn: int = 0
 
 
 @dataclass(frozen=True)

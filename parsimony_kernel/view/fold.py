@@ -180,12 +180,15 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
 
 
 def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
-    """Return the kind of a handoff and its words, which name the step if the person declined it."""
+    """Return the kind of a handoff and its words; after a declined step, with what stands."""
     attempts = [e for e in view.closed if isinstance(e, bl.StepBlock | bl.RecoveryBlock)]
-    if attempts and isinstance(last := attempts[-1], bl.StepBlock) and last.state == "declined":
-        step = last.purpose or f"step {last.number}"
-        return "declined", rationale if step in rationale else f"Not run: {step}. {rationale}"
-    return "handoff", rationale
+    step = view.last(bl.StepBlock, state="declined")
+    if step is None or step is not attempts[-1]:
+        return "handoff", rationale
+    what = step.purpose or f"step {step.number}"
+    told = rationale if what in rationale else f"Not run: {what}. {rationale}"
+    stands = "" if view.variables else "Nothing was made before that. "
+    return "declined", f"{told}\n\n{stands}Run the cell again to be asked again."
 
 
 def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Sequence[str]) -> None:

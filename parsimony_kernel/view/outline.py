@@ -98,9 +98,6 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
             yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
     if block.kind != "result":
         yield from pt.names_note("Made before that, and kept: ", block.variables)
-    if block.kind == "declined":
-        nothing = "" if block.variables else "Nothing was made before that. "
-        yield pt.note(f"{nothing}Run the cell again to be asked again.")
     if block.published:
         told = ("Published: ", *pt.enumerated(block.published, LISTED))
         yield pt.Paragraph(told, "note" if block.words else "body")
@@ -209,16 +206,15 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         yield pt.Paragraph(pt.spans_of(block.context))
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
-    how = pt.Mono(f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}")
+    which = f"--turn {block.turn} " if block.turn else ""
+    how = pt.Mono(f"%agent answer {which}{'NUMBER' if block.choices else 'YOUR WORDS'}")
     # While there are buttons, the style sheet hides the list and this.
-    if block.has_buttons:
-        restarted = "If the kernel was restarted, run the cells above and this one again; if you"
-        shown = (pt.Mono("%agent show"), " draws the answer. Otherwise run ")
-        instead = (f"{restarted} have answered, ", *shown, how, " in a cell.")
-        yield pt.Paragraph(instead, "note pk-how")
+    yield pt.Paragraph(("To answer, run ", how, " in a cell."), "note pk-how")
+    if block.turn:
+        again = "Kernel restarted? Run the cells above and this one again. Already answered? "
+        shown = pt.Mono(f"%agent show {block.turn}")
+        yield pt.Paragraph((again, shown, " draws the answer."), "note pk-how")
         yield pt.note("Run All stops here until you answer.")
-    else:
-        yield pt.Paragraph(("To answer, run ", how, " in a cell."), "note pk-how")
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:
@@ -436,10 +432,6 @@ def _summary(
     label = counted(len(shown), "step") if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
-        if outcome.kind == "handoff":
-            # Looking something up is no attempt.
-            tried = [each for each in steps if each.made or each.state != "done"]
-            return (f"{label} tried" if shown and (tried or outcome.variables) else "Details",)
         if outcome.kind != "result":
             return (label,)
         named = set(_NAME.findall(outcome.words))

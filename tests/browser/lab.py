@@ -244,14 +244,15 @@ class Lab:
         saved: dict[str, Any] = json.loads((self.server.root / self.path).read_text())
         return saved
 
-    def close_notebook(self) -> None:
-        """Close the open notebook, which has been saved, and shut its kernel down."""
+    def close_notebook(self, *, ends_kernel: bool = True) -> None:
+        """Close the open notebook, which has been saved; by default shut its kernel down."""
         self.page.evaluate(
-            """async () => {
+            """async endsKernel => {
                 const panel = window.jupyterapp.shell.currentWidget;
-                await panel.sessionContext.shutdown();
+                if (endsKernel) await panel.sessionContext.shutdown();
                 panel.dispose();
-            }"""
+            }""",
+            ends_kernel,
         )
         expect(self.page.locator(".jp-Notebook")).to_have_count(0)
 

@@ -1,6 +1,5 @@
 """The past of a notebook's variables, asked for by magics in a shell with real turns."""
 
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,23 +65,6 @@ def test_chain_crosses_user_and_agent_cells(notebook: Callable[..., Said]) -> No
     assert "nlargest" not in first
     for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
         assert part.casefold() in steps.casefold()
-
-
-def test_slice_never_overwrites_a_file(
-    notebook: Callable[..., Said],
-    shell: Any,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    said = notebook()
-    said(LOAD)
-    assert "Written into sales.py: " in said("%agent slice sales sales.py")
-    made = runpy.run_path(str(tmp_path / "sales.py"))
-    assert made["sales"].equals(shell.user_ns["sales"])
-    (tmp_path / "mine.py").write_text("mine")
-    assert not shell.run_cell("%agent slice sales mine.py").success
-    assert "exists already" in capsys.readouterr().out
-    assert (tmp_path / "mine.py").read_text() == "mine"
 
 
 def test_unknown_maker_is_stated(
