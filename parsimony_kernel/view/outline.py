@@ -76,7 +76,7 @@ def notes(*lines: str) -> pt.Section:
 
 def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
     if block.words:
-        yield pt.Paragraph((block.words,), "words")
+        yield pt.note(block.words)
     if block.shared:
         yield pt.note("Read from your notebook: " + "; ".join(block.shared))
 

@@ -411,11 +411,14 @@ def browse(
             expect.set_options(timeout=PATIENCE_MS)
             lab = Lab(page, server, pictures)
 
-            def dismiss(dialog: Dialog) -> None:
+            def take(dialog: Dialog) -> None:
+                if dialog.type == "beforeunload":  # Lab's own, where something came after a save
+                    dialog.accept()
+                    return
                 lab.dialogs.append(dialog.message)
                 dialog.dismiss()
 
-            page.on("dialog", dismiss)
+            page.on("dialog", take)
             page.on("request", lambda request: lab.requests.append(request.url))
 
             def hear(message: ConsoleMessage) -> None:

@@ -88,7 +88,8 @@ def test_orphaned_question_is_asked_again_by_show(lab: Lab) -> None:
     cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
     expect(cell.get_by_role("region", name="Question")).to_contain_text("Which region")
     expect(cell.get_by_role("button", name="west")).to_have_count(0)
-    expect(cell.get_by_text("Error displaying widget")).to_be_hidden()
+    for told in ("Loading widget", "Error displaying widget"):
+        expect(cell.get_by_text(told)).to_be_hidden()
     lab.picture("question-dead", cell)
     lab.run("import players\nplayer = players.asking(0)\n%agent model player")
     shown = lab.run("%agent show")

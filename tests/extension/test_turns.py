@@ -395,7 +395,10 @@ async def test_late_error_is_shown_at_question() -> None:
     [
         (lambda n: n.answer("1"), "No turn waits for an answer"),
         (lambda n: n.answer("1", turn="7"), "There is no turn 7 in this notebook"),
-        (lambda n: n.answer("1", turn="1"), "Turn 1 does not wait"),
+        (
+            lambda n: n.answer("1", turn="1"),
+            "Turn 1 does not wait for an answer; %agent show 1 draws it.",
+        ),
     ],
 )
 async def test_answer_to_nothing_is_one_sentence(
