@@ -210,10 +210,17 @@ class Lab:
         self.wait_until_idle()
 
     def wait_until_idle(self) -> None:
-        """Wait for the kernel of the open notebook."""
+        """Wait until the kernel of the open notebook is idle and no cell of it waits for its end.
+
+        A cell that was just sent leaves the kernel idle, from the one before, for a while.
+        """
         self.page.wait_for_function(
-            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'"
+            """() => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                const prompts = [...(panel?.node.querySelectorAll('.jp-InputPrompt') ?? [])];
+                return panel?.sessionContext?.session?.kernel?.status === 'idle'
+                    && !prompts.some(each => each.textContent.includes('*'));
+            }"""
         )
 
     def run(self, source: str) -> Locator:
