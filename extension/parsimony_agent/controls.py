@@ -1,8 +1,8 @@
 """Widgets beside a record: the answers to a question, and Stop.
 
 A click may arrive on another thread and while a cell runs, so it only takes the reply, disables the
-controls and passes the reply on, or requests the stop. Widgets are for input; they show the record
-only on a reloaded page, which draws nothing else.
+controls and passes the reply on, or requests the stop. Widgets are for input and never carry the
+record.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class Prompt(Control):
             ``reopen``.
         free_words: whether words can be typed.
         magic: the line magic that draws the question again where no widget is drawn.
+        turn: the number of the turn that asks.
     """
 
     def __init__(
@@ -71,14 +72,15 @@ class Prompt(Control):
         *,
         free_words: bool = True,
         magic: str = "%agent",
+        turn: int = 0,
     ) -> None:
         import ipywidgets as widgets
 
-        self._on_reply = on_reply
+        self._on_reply, self.turn = on_reply, turn
         # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
         # The question above says how to answer without buttons.
-        self.instead = f"{magic} show in a cell draws this again, and keeps it."
+        self.instead = f"{magic} show {turn} in a cell draws this again, and keeps it."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(
@@ -125,10 +127,8 @@ class Prompt(Control):
             control.disabled = not enabled
 
     def _say(self, text: str) -> None:
-        self._show(f'<p role="status">{html_text(inline(text))}</p>')
-
-    def _show(self, markup: str) -> None:
-        self._note.value, self._note.layout.display = markup, ""
+        self._note.value = f'<p role="status">{html_text(inline(text))}</p>'
+        self._note.layout.display = ""
 
     def take(self, reply: str) -> None:
         """Pass ``reply`` on, unless it is empty or another reply came first."""
@@ -148,23 +148,17 @@ class Prompt(Control):
     def settle(self, text: str) -> None:
         """Close the question.
 
-        A reloaded page draws the widget but no later updates of displays, so the outcome is shown
-        in the widget too, by ``tell``.
+        A reloaded page without our extension for JupyterLab draws the widget but no later updates
+        of displays, so the widget says where the answer is.
         """
         self._taken.acquire(blocking=False)
         super().settle(text)
-        self._show(note(text)["text/html"] if text else self.said)
+        self._say(text or self.instead)
         self.widget.children = [self._note]
         # The rows first: a row with closed buttons has no state, and a page that is reloaded would
         # wait for the states of all widgets.
         for widget in (*self._rows, *self.buttons, self.field, self.send):
             widget.close()
-
-    def tell(self, markup: str) -> None:
-        """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
-        markup += f"<p>Not yet in the notebook's file: {html_text(self.instead)}</p>"
-        if self.state == "" and markup != self.said:
-            self._show(markup)
 
 
 class StopButton(Control):

@@ -26,7 +26,7 @@ from parsimony_kernel.execution.capture import printed_so_far
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView, metadata_of
 from parsimony_kernel.view.fold import fold, stream_parts
-from parsimony_kernel.view.html import VEGALITE_SCHEMA, record_html, segment_bundles
+from parsimony_kernel.view.html import VEGALITE_SCHEMA, segment_bundles
 from parsimony_kernel.view.outline import png_of, progress_of, segment_of
 
 _log = logging.getLogger(__name__)
@@ -72,11 +72,12 @@ class Place:
         if self.displays is None or not is_due:
             return
         has_buttons = isinstance(self.control, Prompt) and self.control.state is None
+        turn = self.control.turn if isinstance(self.control, Prompt) else 0
         hidden: tuple[type[bl.Block], ...] = () if self._elsewhere else (bl.FooterBlock,)
         if not self.is_live:
             hidden += (bl.ProgressBlock,)
         told = [
-            replace(each, has_buttons=has_buttons) if isinstance(each, bl.QuestionBlock) else each
+            replace(each, turn=turn) if isinstance(each, bl.QuestionBlock) else each
             for each in blocks
             if not isinstance(each, hidden)
         ]
@@ -210,9 +211,6 @@ class TurnRecord:
         facts = metadata_of(self.view)
         for place, blocks in self._claim().items():
             place.draw(blocks, ended=ended, facts=facts)
-        if ended and self.prompt is not None:
-            whole = map(self._brought_up_to_date, bl.lasting(self.view.blocks))
-            self.prompt.tell(record_html(list(whole)))
 
     def _delay(self) -> float:
         """Return the seconds until the next redraw is due."""
