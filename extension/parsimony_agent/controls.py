@@ -1,8 +1,8 @@
 """Widgets beside a record: the answers to a question, and Stop.
 
 A click may arrive on another thread and while a cell runs, so it only takes the reply, disables the
-controls and passes the reply on, or requests the stop. Widgets are for input and never carry the
-record.
+controls and passes the reply on, or requests the stop. Widgets are for input; they show the record
+only on a reloaded page without our Lab extension, which draws nothing else.
 """
 
 import asyncio
@@ -127,8 +127,10 @@ class Prompt(Control):
             control.disabled = not enabled
 
     def _say(self, text: str) -> None:
-        self._note.value = f'<p role="status">{html_text(inline(text))}</p>'
-        self._note.layout.display = ""
+        self._show(f'<p role="status">{html_text(inline(text))}</p>')
+
+    def _show(self, markup: str) -> None:
+        self._note.value, self._note.layout.display = markup, ""
 
     def take(self, reply: str) -> None:
         """Pass ``reply`` on, unless it is empty or another reply came first."""
@@ -148,17 +150,23 @@ class Prompt(Control):
     def settle(self, text: str) -> None:
         """Close the question.
 
-        A reloaded page without our extension for JupyterLab draws the widget but no later updates
-        of displays, so the widget says where the answer is.
+        A reloaded page without our Lab extension draws the widget but no later updates of displays,
+        so the outcome is shown in the widget too, by ``tell``.
         """
         self._taken.acquire(blocking=False)
         super().settle(text)
-        self._say(text or self.instead)
+        self._show(note(text)["text/html"] if text else self.said)
         self.widget.children = [self._note]
         # The rows first: a row with closed buttons has no state, and a page that is reloaded would
         # wait for the states of all widgets.
         for widget in (*self._rows, *self.buttons, self.field, self.send):
             widget.close()
+
+    def tell(self, markup: str) -> None:
+        """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
+        markup += f"<p>Not yet in the notebook's file: {html_text(self.instead)}</p>"
+        if self._taken.locked() and self.state == "":  # not where the kernel ends
+            self._show(markup)
 
 
 class StopButton(Control):

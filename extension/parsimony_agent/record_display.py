@@ -26,7 +26,7 @@ from parsimony_kernel.execution.capture import printed_so_far
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView, metadata_of
 from parsimony_kernel.view.fold import fold, stream_parts
-from parsimony_kernel.view.html import VEGALITE_SCHEMA, segment_bundles
+from parsimony_kernel.view.html import VEGALITE_SCHEMA, record_html, segment_bundles
 from parsimony_kernel.view.outline import png_of, progress_of, segment_of
 
 _log = logging.getLogger(__name__)
@@ -211,6 +211,9 @@ class TurnRecord:
         facts = metadata_of(self.view)
         for place, blocks in self._claim().items():
             place.draw(blocks, ended=ended, facts=facts)
+        if ended and self.prompt is not None:
+            whole = map(self._brought_up_to_date, bl.lasting(self.view.blocks))
+            self.prompt.tell(record_html(list(whole)))
 
     def _delay(self) -> float:
         """Return the seconds until the next redraw is due."""

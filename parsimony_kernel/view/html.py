@@ -21,9 +21,9 @@ from typing import Any
 from markupsafe import Markup
 
 from parsimony_kernel.core.templates import macros
-from parsimony_kernel.view.blocks import FigureBlock
+from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
-from parsimony_kernel.view.outline import Segment, alternative, outline, png_of
+from parsimony_kernel.view.outline import Segment, alternative, outline, png_of, segment_of
 from parsimony_kernel.view.parts import Section, Sentence, Verbatim, words_of
 from parsimony_kernel.view.plain_text import markdown_of, text_of
 
@@ -118,6 +118,14 @@ def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
         figure_bundle(segment.figure) if segment.figure else (NOTHING, {}),
         (bundle(segment.work, segment.summary) if segment.work else NOTHING, {}),
     )
+
+
+def record_html(blocks: Sequence[Block]) -> str:
+    """Render a whole turn as one piece of HTML."""
+    segment = segment_of(blocks)
+    shown = [] if segment.figure is None else [outline(segment.figure)]
+    work = html_of(segment.work, segment.summary) if segment.work else ""
+    return html_of([*segment.head, *shown]) + work
 
 
 def bundle(sections: Sequence[Section], summary: Sentence = ()) -> dict[str, Any]:

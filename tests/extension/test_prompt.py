@@ -133,13 +133,17 @@ def test_undrawable_widget_says_what_draws_it(magic: str) -> None:
     assert data["text/plain"] == f"{magic} show 4 in a cell draws this again, and keeps it."
 
 
-def test_page_that_draws_no_updates_says_what_draws_the_answer() -> None:
+def test_page_that_draws_no_updates_shows_continuation_in_widget() -> None:
     prompt = Prompt(CHOICES, lambda _: None, turn=4)
     click(prompt.buttons[0])
     prompt.settle("")
     assert prompt.bundle()[0]["text/plain"] == " "
     (shown,) = prompt.widget.children
-    assert "%agent show 4 in a cell draws this again, and keeps it." in shown.value
+    assert "Going on" in shown.value
+    prompt.tell("<p>There it is.</p>")
+    how = "%agent show 4 in a cell draws this again, and keeps it."
+    told = f"Not yet in the notebook's file: {how}"
+    assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None
 
 
