@@ -16,16 +16,13 @@ class Plan(BaseModel):
     done: tuple[str, ...] = ()
 
 
-@tool(
-    name="plan",
-    description=(
-        "Only for a request of more than two parts: say them before working on it; call it again "
-        "with `done`, or with other parts. The run cannot end with return_done while one is open."
-    ),
-    tool_type="plan",
-    effect="none",
-)
+@tool(tool_type="plan", effect="none")
 async def plan(parts: list[str], done: list[str] | None = None) -> Plan:
+    """Only for a request of more than two parts: say them before working on it.
+
+    Call it again with `done`, or with other parts. The run cannot end with return_done while one is
+    open.
+    """
     named = [part.strip() for part in parts if part.strip()]
     if not named or len(named) > MAX_PARTS:
         raise ValueError(f"a plan has 1 to {MAX_PARTS} parts, each a few words")

@@ -23,7 +23,7 @@ from parsimony_kernel.execution.guard import computing
 from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import SnapshotKind
 from parsimony_kernel.toolbox.variables import no_such_variable
-from parsimony_kernel.tools import Tool, Tools, tool
+from parsimony_kernel.tools import Tools, tool
 
 _LAST_MOMENT_S = 0.3
 MAX_TEXT = 8_000
@@ -59,8 +59,9 @@ def publish_tools(
     """
     known = set() if seen is None else seen
 
-    def publishing(description: str) -> Callable[..., Tool]:
-        return tool(description=description, tool_type="publish", idempotent=True)
+    # What stands below a tool's name is what the model reads.
+    publishing = tool(tool_type="publish", idempotent=True)
+    looking = tool(effect="none")
 
     async def announced(work: Callable[..., Published]) -> dict[str, Any]:
         of_this_run = partial(work, run_id=run_id(), seen=known)
@@ -106,56 +107,51 @@ def publish_tools(
 
         return await announced(work)
 
-    @publishing(
-        description=(
-            "Publish a DataFrame as a dataset that lasts, with its code and sources. "
-            "`description`: what its rows and columns are."
-        )
-    )
+    @publishing
     async def return_dataset(variable: str, title: str, description: str = "") -> dict[str, Any]:
+        """Publish a DataFrame as a dataset that lasts, with its code and sources.
+
+        `description`: what its rows and columns are.
+        """
         return await publish("dataset", variable, title, description)
 
-    @publishing(
-        description=(
-            "Publish an Altair chart: shown to the person, and kept with its code and sources. "
-            "`description`: what it shows, for who cannot see it."
-        )
-    )
+    @publishing
     async def return_chart(variable: str, title: str, description: str = "") -> dict[str, Any]:
+        """Publish an Altair chart: shown to the person, and kept with its code and sources.
+
+        `description`: what it shows, for who cannot see it.
+        """
         return await publish("chart", variable, title, description)
 
-    @publishing(
-        description=(
-            "Publish a report for people: Markdown, kept and written as one HTML page. Show a "
-            "published chart or dataset with ![Caption](artifact:name) alone on a line, by its "
-            "variable, title or id. No heading for the title, no HTML, no "
-            "code that runs, no other images."
-        )
-    )
+    @publishing
     async def return_report(title: str, body: str, description: str = "") -> dict[str, Any]:
+        """Publish a report for people: Markdown, kept and written as one HTML page.
+
+        Show a published chart or dataset with ![Caption](artifact:name) alone on a line, by its
+        variable, title or id. No heading for the title, no HTML, no code that runs, no other
+        images.
+        """
         told: dict[str, Any] = {"title": title, "description": description}
         return await announced(partial(publisher.publish, "report", body, **told))
 
-    @publishing(
-        description=(
-            "Publish Python as a script that lasts, `name` like clean_sales; without `code`, the "
-            "cells that you ran in this turn."
-        )
-    )
+    @publishing
     async def return_notebook(name: str, code: str = "", description: str = "") -> dict[str, Any]:
+        """Publish Python as a script that lasts, `name` like clean_sales.
+
+        Without `code`, the cells that you ran in this turn.
+        """
         ran = code if code.strip() else _cells_of(executor, run_id())
         told: dict[str, Any] = {"title": name, "description": description}
         return await announced(partial(publisher.publish, "notebook", ran, **told))
 
-    @tool(
-        description=(
-            "What is published under a title, variable, id or path: columns and first rows, what "
-            "a chart shows, a report's text, a script's code, with where it came from. `start`: "
-            "the character to go on from in a long text."
-        ),
-        effect="none",
-    )
+    @looking
     async def read_artifact(name: str, start: int = 0) -> dict[str, Any]:
+        """What is published under a title, variable, id or path.
+
+        Columns and first rows, what a chart shows, a report's text, a script's code, with where it
+        came from. `start`: the character to go on from in a long text.
+        """
+
         def read() -> tuple[LogEntry, dict[str, Any]]:
             entry = publisher.find(name)
             return entry, _content(publisher, entry, max(start, 0))
@@ -165,14 +161,12 @@ def publish_tools(
             known.add((entry.kind, entry.live_name))
         return content
 
-    @tool(
-        description=(
-            "What is published in this workspace, newest first. To make one again from its code "
-            "and sources, the person runs %agent refresh TITLE."
-        ),
-        effect="none",
-    )
+    @looking
     async def list_artifacts(kind: SnapshotKind | None = None) -> dict[str, Any]:
+        """What is published in this workspace, newest first.
+
+        To make one again from its code and sources, the person runs %agent refresh TITLE.
+        """
         entries = await asyncio.to_thread(publisher.store.list)
         chosen = [e for e in reversed(entries) if kind in (None, e.kind)]
         answer: dict[str, Any] = {"artifacts": [_line(entry) for entry in chosen[:MAX_LISTED]]}

@@ -17,14 +17,11 @@ _SHOWN = 10
 def inspection_tools(executor: BaseCodeExecutor) -> Tools:
     """Build ``inspect_variable`` on ``executor``."""
 
-    @tool(
-        description=(
-            "One variable more closely: rows of a table, another value in full up to a cap, and "
-            "which code made it from what."
-        ),
-        effect="none",
-    )
+    @tool(effect="none")
     async def inspect_variable(name: str) -> dict[str, Any]:
+        """One variable more closely: rows of a table, another value in full up to a cap, and which
+        code made it from what.
+        """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"{name!r} is no name of a variable: give one name and nothing more")
         variables = executor.variables()
