@@ -105,7 +105,10 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
     named = f"Turn {ordinal} ({shortened(inline(turn.request), 60)})"
-    return put_back_words(named, back, stays, is_redo=is_redo, asks=turn.status == "suspended")
+    asks = turn.status == "suspended"
+    if asks and not is_redo and (back or not back.kept):
+        magics.turns.leave(turn.run_id, "The turn was undone.")
+    return put_back_words(named, back, stays, is_redo=is_redo, asks=asks)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:
@@ -113,6 +116,7 @@ def forget(magics: AgentMagics, turn: str) -> Told:
     session = magics.session
     hidden = resolve_turn(session.turns(), turn)
     session.forget(hidden.run_id)
+    magics.turns.leave(hidden.run_id, "The turn was forgotten.")
     asked = "\nIts question no longer waits." if hidden.status == "suspended" else ""
     return (
         f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published is no "

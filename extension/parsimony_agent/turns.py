@@ -81,7 +81,7 @@ class Turns:
             check_target(out, self._shell.user_ns, f"%{self._magics.name}")
 
         def begun() -> None:
-            self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
+            self.leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
             self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
             self._outs[record.run_id] = out
@@ -175,7 +175,7 @@ class Turns:
             return
         asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
         if asking and record.place.is_live and self._is_attended():
-            self._leave(run_id, "The question is shown again in another cell.")
+            self.leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
 
@@ -183,7 +183,7 @@ class Turns:
         """Close every open prompt, since nothing listens to it any more."""
         atexit.unregister(self._end)
         for turn_id in tuple(self._records):
-            self._leave(turn_id, "")
+            self.leave(turn_id, "")
 
     def _end(self) -> None:
         """Take open prompts away at an orderly exit of the kernel; the card says how to answer.
@@ -315,7 +315,8 @@ class Turns:
             return False
         return question.nonce not in (each.record.nonce for each in pending)
 
-    def _leave(self, turn_id: str, why: str) -> None:
+    def leave(self, turn_id: str, why: str) -> None:
+        """Close the open prompt of a turn, if it has one, and say ``why`` in its place."""
         record = self._records.pop(turn_id, None)
         if record is not None:
             record.settle_prompt(why)

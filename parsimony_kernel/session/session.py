@@ -227,10 +227,7 @@ class NotebookSession(Home):
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
         if row is None:
-            raise SessionError(
-                f"No question is waiting in turn {turn_id!r}. See %agent history for those that "
-                "are."
-            )
+            raise SessionError("This question no longer waits. %agent history lists what does.")
         if turn_id is not None and nonce not in (None, row.record.nonce):
             raise SessionError(
                 "This question was answered already, and the turn asks another one now: "

@@ -1,12 +1,13 @@
-"""What ``%agent forget`` and ``%agent reset`` do, and what they say of it."""
+"""What ``%agent forget`` and ``reset`` do, and an undo of a question, and what they say of it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from parsimony_agent.commands import forget, reset
+from parsimony_agent.commands import forget, redo, reset, undo
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
@@ -20,8 +21,10 @@ AREA = "async def area(width: int, height: int) -> int: return width * height"
 
 
 def desk(session: NotebookSession) -> Any:
-    """What of a call of a sub-command these need."""
-    return SimpleNamespace(session=session, name="%agent")
+    """What of a call of a sub-command these need; ``left`` are the prompts that it closed."""
+    left: dict[str, str] = {}
+    turns, cells = SimpleNamespace(leave=left.__setitem__), SimpleNamespace(apart=nullcontext)
+    return SimpleNamespace(session=session, name="%agent", turns=turns, user_cells=cells, left=left)
 
 
 async def turn(session: NotebookSession, cell: str, request: str) -> None:
@@ -46,11 +49,25 @@ async def test_turn_is_forgotten_by_number(scripted: Start) -> None:
     assert "question" not in said
 
 
-async def test_end_of_its_question_is_reported(scripted: Start) -> None:
-    session = scripted(ASK)
+@pytest.mark.parametrize(("ends", "why"), [(forget, "forgotten"), (undo, "undone")])
+async def test_end_of_its_question_is_reported_and_closes_its_buttons(
+    scripted: Start, ends: Callable[..., Any], why: str
+) -> None:
+    session = scripted(call("run_code", code="x = 1"), ASK)
     await turn(session, "a", "sum it")
-    assert "Its question no longer waits." in str(forget(desk(session), "1"))
+    magics = desk(session)
+    assert "Its question no longer waits." in str(ends(magics, "1"))
+    assert magics.left == {session.turns()[0].run_id: f"The turn was {why}."}
     assert session.pending() == ()
+
+
+async def test_redo_leaves_buttons_alone(scripted: Start) -> None:
+    session = scripted(call("run_code", code="x = 1"), ASK)
+    await turn(session, "a", "sum it")
+    undo(desk(session), "1")
+    magics = desk(session)
+    assert "Its question waits again." in str(redo(magics, "1"))
+    assert magics.left == {}
 
 
 async def test_unknown_or_forgotten_turn_is_refused(scripted: Start) -> None:

@@ -192,6 +192,15 @@ async def test_question_has_buttons_and_stops_queue() -> None:
     assert [each.is_widget for each in area.displays] == [False, False, True, False]
 
 
+async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
+    notebook = Notebook([ASKS])
+    area = await asked(notebook)
+    (run_id,) = notebook.turns._records
+    notebook.turns.leave(run_id, "The turn was undone.")
+    assert widgets(area) == 0
+    assert "The turn was undone." in area.text
+
+
 async def test_click_continues_in_asking_cell() -> None:
     notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
     area = await asked(notebook)
