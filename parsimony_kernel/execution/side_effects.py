@@ -490,8 +490,7 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
 
 def _followed(path: str | None) -> str | None:
     """Follow links in the last part of a path too."""
-    is_link = path is not None and os.path.islink(path)  # noqa: PTH114  (quick)
-    return os.path.realpath(path) if path is not None and is_link else path
+    return os.path.realpath(path) if path and os.path.islink(path) else path  # noqa: PTH114
 
 
 def _folder_of(descriptor: int) -> str:

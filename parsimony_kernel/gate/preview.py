@@ -220,7 +220,7 @@ class _Preview:
             elif last in names("outside_write", "methods") or (
                 last == "open" and self._writes(call, 0, "r")
             ):
-                self._write(on)
+                self._write(on, is_watched=True)
         else:
             writer = name if name in _WRITERS else last
             writes = "read_only" not in call.keywords and "os.O_RDONLY" not in map(
@@ -229,7 +229,8 @@ class _Preview:
             if writer in WRITES_BY_MODE:
                 writes = self._writes(call, 1, WRITES_BY_MODE[writer])
             if writes and (place := _WRITERS.get(writer)) is not None:
-                self._write(self._text(call, place, *names("outside_write", "named")))
+                path = self._text(call, place, *names("outside_write", "named"))
+                self._write(path, is_watched=name == "open")
 
     def _writes(self, call: Call, position: int, mode: str) -> bool:
         """Whether a call opens a file for writing; ``mode`` is the default mode."""
@@ -237,8 +238,9 @@ class _Preview:
         modes = [each.text for each in self._texts(given) if _MODE.fullmatch(each.text)]
         return not set("wax+cn").isdisjoint(modes[0] if modes else mode)
 
-    def _write(self, path: Said | None) -> None:
-        if path is None:
+    def _write(self, path: Said | None, *, is_watched: bool = False) -> None:
+        """Report a file that is written outside; ``is_watched``: the hook sees its real path."""
+        if path is None or (is_watched and self._paths.may_lead_back(path)):
             return
         if PATTERNS["address"].match(path.text):
             self._link(path.text)
