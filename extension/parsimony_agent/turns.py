@@ -272,12 +272,13 @@ class Turns:
             isinstance(block, StepBlock) and block.state == "waiting"
             for block in record.view.blocks
         )
+        waiting = self._magics.session.pending()
         prompt = Prompt(
             asked.choices,
             in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
             free_words=not (is_approval and asked.choices),
             magic=self._magics.name,
-            turn=resolve_turn(self._magics.session.turns(), asked.run_id).ordinal,
+            turn=next((each.turn.ordinal for each in waiting if each.record == asked), 0),
         )
         record.add_prompt(prompt)
 
