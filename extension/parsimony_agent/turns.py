@@ -268,10 +268,8 @@ class Turns:
         asked = question or getattr(record.last_event, "suspension_record", None)
         if asked is None:
             return
-        is_approval = any(
-            isinstance(block, StepBlock) and block.state == "waiting"
-            for block in record.view.blocks
-        )
+        steps = (block for block in record.view.blocks if isinstance(block, StepBlock))
+        is_approval = any(step.state == "waiting" for step in steps)
         waiting = self._magics.session.pending()
         prompt = Prompt(
             asked.choices,

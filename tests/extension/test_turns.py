@@ -197,6 +197,7 @@ async def test_click_continues_in_asking_cell() -> None:
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
+    clicked = notebook.prompt
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
@@ -204,6 +205,7 @@ async def test_click_continues_in_asking_cell() -> None:
     assert widgets(area) == 0
     assert area.texts[0] == "Finished as asked.\n\nWhich one? → beta (you chose)"
     assert "Your answer" not in area.text
+    assert "Finished as asked." in clicked.widget.children[0].value
 
 
 async def test_continuation_asking_again_gets_buttons() -> None:
