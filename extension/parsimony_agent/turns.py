@@ -270,13 +270,13 @@ class Turns:
             return
         steps = (block for block in record.view.blocks if isinstance(block, StepBlock))
         is_approval = any(step.state == "waiting" for step in steps)
-        waiting = self._magics.session.pending()
+        rows = self._magics.session.pending()
         prompt = Prompt(
             asked.choices,
             in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
             free_words=not (is_approval and asked.choices),
             magic=self._magics.name,
-            turn=next((each.turn.ordinal for each in waiting if each.record == asked), 0),
+            turn=next((row.turn.ordinal for row in rows if row.record.nonce == asked.nonce), 0),
         )
         record.add_prompt(prompt)
 

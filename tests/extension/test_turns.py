@@ -182,10 +182,21 @@ async def test_turn_is_shown_in_its_cell() -> None:
     assert widgets(area) == 0
 
 
-async def test_question_has_buttons_and_stops_queue() -> None:
+@pytest.mark.parametrize(
+    ("is_on_record", "how"),
+    [(True, "%agent answer --turn 1 NUMBER"), (False, "%agent answer NUMBER")],
+    ids=["on record", "its journal was deleted"],
+)
+async def test_question_has_buttons_and_stops_queue(
+    monkeypatch: pytest.MonkeyPatch, is_on_record: bool, how: str
+) -> None:
     notebook = Notebook([ASKS])
+    if not is_on_record:
+        for name in ("pending", "turns"):
+            monkeypatch.setattr(notebook.session, name, lambda: ())
     area = await asked(notebook)
     assert "Which one?" in area.text
+    assert how in area.text
     assert "alpha" in area.text
     assert widgets(area) == 1
     # The work comes below the buttons.
