@@ -268,16 +268,15 @@ class Turns:
         asked = question or getattr(record.last_event, "suspension_record", None)
         if asked is None:
             return
-        is_approval = any(
-            isinstance(block, StepBlock) and block.state == "waiting"
-            for block in record.view.blocks
-        )
+        steps = (block for block in record.view.blocks if isinstance(block, StepBlock))
+        is_approval = any(step.state == "waiting" for step in steps)
+        rows = self._magics.session.pending()
         prompt = Prompt(
             asked.choices,
             in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
             free_words=not (is_approval and asked.choices),
             magic=self._magics.name,
-            turn=resolve_turn(self._magics.session.turns(), asked.run_id).ordinal,
+            turn=next((row.turn.ordinal for row in rows if row.record.nonce == asked.nonce), 0),
         )
         record.add_prompt(prompt)
 

@@ -44,6 +44,11 @@ SELECT run_id, run_id IN ({_NEEDED}) FROM (
     GROUP BY run_id HAVING MAX(at) < :before
 )
 """
+# Those of a batch that nobody resumed or asked meanwhile. The whole journal isn't looked through.
+_STILL_OLD = (
+    "SELECT value FROM json_each(:batch) LEFT JOIN turns ON run_id = value "
+    f"WHERE value NOT IN ({_NEEDED}) AND COALESCE({_AGE} < :before, TRUE)"
+)
 
 
 @dataclass(frozen=True)
@@ -89,12 +94,10 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
         with journal.database.transaction(synced=True) as db:
             # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
-            # Resumed or asked meanwhile: looked up again, and not in the whole journal.
-            needed = {run_id for (run_id,) in db.execute(_NEEDED, limits)}
-            batch = [run_id for run_id in old[start : start + _BATCH] if run_id not in needed]
-            emptied += [_emptied(db, run_id) for run_id in batch]
-    turns = len(emptied)
-    return Purged(turns, sum(emptied), len(rows) - turns, _shrink(journal))
+            batch = json.dumps(old[start : start + _BATCH])
+            still = db.execute(_STILL_OLD, {**limits, "batch": batch}).fetchall()
+            emptied += [_emptied(db, run_id) for (run_id,) in still]
+    return Purged(len(emptied), sum(emptied), len(rows) - len(emptied), _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:

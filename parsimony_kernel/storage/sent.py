@@ -62,7 +62,7 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
         "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", run_id
     )
     found, before = list[SentRequest](), dict[str, list[Any]]()
-    with database.intact("What was sent in a turn", ": restore the file from a backup."):
+    with database.intact("A model request", ": restore the file from a backup."):
         for at, model, text in rows:
             told = json.loads(text)
             before = {name: _whole(before.get(name, []), told[name]) for name in _LISTS}
@@ -73,13 +73,8 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
 
 def has_asked(database: Database, notebook: str, *, but: str) -> bool:
     """Return whether any model other than ``but`` received a request of this notebook."""
-    rows = database.select(
-        "SELECT 1 FROM turns JOIN sent USING (run_id) "
-        "WHERE notebook = ? AND sent.model <> ? LIMIT 1",
-        storable(notebook),
-        but,
-    )
-    return bool(rows)
+    asked = "SELECT 1 FROM turns JOIN sent USING (run_id) WHERE notebook = ? AND sent.model <> ?"
+    return bool(database.select(f"{asked} LIMIT 1", storable(notebook), but))
 
 
 def _text(value: Any) -> bytes:

@@ -186,8 +186,8 @@ def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
     if step is None or step is not attempts[-1]:
         return "handoff", rationale
     what = step.purpose or f"step {step.number}"
-    told = rationale if what in rationale else f"Not run: {what}. {rationale}"
-    stands = "" if view.variables else "Nothing was made before that. "
+    told = rationale if what in rationale else f"Not run: {what.rstrip('.')}. {rationale}"
+    stands = "" if view.variables else "No variables were made before that. "
     return "declined", f"{told}\n\n{stands}Run the cell again to be asked again."
 
 

@@ -141,6 +141,27 @@ def test_click_in_page_that_was_loaded_again_ends_in_the_record_and_in_the_file(
         assert answers(again) == given
 
 
+def test_click_after_reload_without_our_lab_extension_shows_record_in_widget(lab: Lab) -> None:
+    lab.new_notebook_with("asking(1)")
+    cell = lab.run("%%agent\nplot the sales")
+    expect(cell.get_by_role("button", name="west")).to_be_visible()
+    lab.wait_until_idle()
+    lab.save()
+    lab.page.route("**/parsimony-agent/static/*", lambda route: route.abort(), times=1)
+    lab.reload()
+    cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+    cell.get_by_role("button", name="west").click()
+    expect(cell.locator(".jupyter-widgets .pk-result")).to_contain_text("Finished as asked.")
+    # The question, which the page can no longer replace, is seen as one line, below the answer.
+    asked = cell.get_by_text("Which region do you mean?").locator("visible=true")
+    expect(asked).to_have_count(1)
+    shown = cell.locator(".pk-section").locator("visible=true").first
+    expect(shown).to_have_class(re.compile("pk-result"))
+    lab.wait_until_idle()
+    lab.save()
+    lab.reload()  # with our extension again, for the tests that share the page
+
+
 @pytest.mark.parametrize(
     ("is_reloaded", "end"),
     [

@@ -236,15 +236,16 @@ def test_declined_step_says_what_was_not_run_and_what_stands(
 ) -> None:
     why = "There is no other way."
     unable = call("return_unable", rationale=why, blockers=[why], suggested_next_steps=[])
-    said = notebook(call("run_code", code="pass", purpose="Sum eur by town"), unable)
+    said = notebook(call("run_code", code="pass", purpose="Sum eur by town."), unable)
     said(LOAD)
     if model == "offline":
         said("%agent model offline")
     said("%%agent --approve ask\nsum eur by town")
     told = said("%agent answer 3")
-    for each in ("You declined this", "Nothing was made before that.", "Run the cell again"):
+    for each in ("You declined this", "No variables were made before that.", "Run the cell again"):
         assert each in told
     assert "eur by town" in told
+    assert ".." not in told
     assert "can't do this" not in told
     assert "Try" not in told
 

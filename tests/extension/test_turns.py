@@ -182,10 +182,21 @@ async def test_turn_is_shown_in_its_cell() -> None:
     assert widgets(area) == 0
 
 
-async def test_question_has_buttons_and_stops_queue() -> None:
+@pytest.mark.parametrize(
+    ("is_on_record", "how"),
+    [(True, "%agent answer --turn 1 NUMBER"), (False, "%agent answer NUMBER")],
+    ids=["on record", "its journal was deleted"],
+)
+async def test_question_has_buttons_and_stops_queue(
+    monkeypatch: pytest.MonkeyPatch, is_on_record: bool, how: str
+) -> None:
     notebook = Notebook([ASKS])
+    if not is_on_record:
+        for name in ("pending", "turns"):
+            monkeypatch.setattr(notebook.session, name, lambda: ())
     area = await asked(notebook)
     assert "Which one?" in area.text
+    assert how in area.text
     assert "alpha" in area.text
     assert widgets(area) == 1
     # The work comes below the buttons.
@@ -206,6 +217,7 @@ async def test_click_continues_in_asking_cell() -> None:
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
+    clicked = notebook.prompt
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
@@ -213,6 +225,7 @@ async def test_click_continues_in_asking_cell() -> None:
     assert widgets(area) == 0
     assert area.texts[0] == "Finished as asked.\n\nWhich one? → beta (you chose)"
     assert "Your answer" not in area.text
+    assert "Finished as asked." in clicked.widget.children[0].value
 
 
 async def test_continuation_asking_again_gets_buttons() -> None:

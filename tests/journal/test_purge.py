@@ -190,14 +190,22 @@ def test_uncertain_write_keeps_its_turn(
     assert len(journal.events("open")) == 3
 
 
-def test_turn_that_is_needed_meanwhile_stays(
-    journal: SqliteJournal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "INSERT INTO effects VALUES ('k', 'old2', '', '', 'intended', 'null', '')",
+        f"UPDATE turns SET ended_at = '{BEFORE.isoformat()}' WHERE run_id = 'old2'",
+    ],
+    ids=["needed", "resumed and ended"],
+)
+def test_turn_that_is_needed_or_goes_on_meanwhile_stays(
+    journal: SqliteJournal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     aged(journal, clock)
     emptied = purging._emptied
 
     def while_another_writes(db: sqlite3.Connection, run_id: str) -> int:
-        db.execute("INSERT INTO effects VALUES ('k', 'old2', '', '', 'intended', 'null', '')")
+        db.execute(meanwhile)
         return emptied(db, run_id)
 
     monkeypatch.setattr(purging, "_BATCH", 1)

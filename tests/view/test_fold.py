@@ -249,7 +249,7 @@ def test_step_that_does_not_begin_again_is_declined(then: ev.AgentEvent) -> None
 @pytest.mark.parametrize(
     ("variables", "stands"),
     [
-        ((), "Nothing was made before that. Run the cell again to be asked again."),
+        ((), "No variables were made before that. Run the cell again to be asked again."),
         (("sales",), "Made before that, and kept: sales"),
     ],
 )

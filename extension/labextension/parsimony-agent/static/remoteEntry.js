@@ -53,7 +53,7 @@
           sessionContext.statusChanged.connect((_, status) => { if (ENDED.test(status)) hide(); });
           // Restarted by another client, a kernel is back before Lab hears that it starts: its farewell comes.
           sessionContext.iopubMessage.connect((_, { header, content }) => {
-            const id = content.transient?.display_id;
+            const id = content.metadata?.parsimony?.display; // of our records alone
             if (header.msg_type === 'shutdown_reply') hide();
             if (header.msg_type === 'display_data') own.add(id);
             if (header.msg_type === 'update_display_data' && id && !own.has(id)) redraw(id, content);
