@@ -42,7 +42,7 @@ _ON_DISK = (
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
 _STOPPED = "Stopped: the server was not started."
-_WITHOUT_CODE = ("forgotten", "replaced", "handed_off")
+_WITHOUT_CODE = ("forgotten", "replaced", "handed_off", "suspended")
 Stop = CancellationRequest | None
 
 # -- turns
@@ -281,7 +281,7 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
     """
     session = magics.session
     named = resolve_turn(session.turns(), turn)
-    # A refused turn has only looked something up.
+    # A refused turn has only looked something up, and one that waits has not ended.
     kept = [each for each in reversed(session.turns()) if each.status not in _WITHOUT_CODE]
     wanted = [named] if turn else [*kept, named]
     worked = ((each, code_that_worked(session.events(each.run_id))) for each in wanted)

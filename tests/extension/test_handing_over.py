@@ -39,11 +39,14 @@ def test_turn_code_runs_by_itself(shell: Any, capsys: pytest.CaptureFixture[str]
     assert ran(shell, "%agent code --cells 1")
     assert capsys.readouterr().out == "The code of turn 1 is in the next cell.\n"
     assert code.strip().endswith(shell.rl_next_input.strip())
-    # A refusal has no code: the newest turn that has some is meant.
-    ran(shell, "%%agent\nbuy me a ticket to the moon")
-    capsys.readouterr()
-    assert ran(shell, "%agent code")
-    assert capsys.readouterr().out == code
+    # A refusal has no code, and a turn that waits only a part: the newest that has all is meant.
+    again = "load data/seattle-weather.csv as again and show the mean temp by weather"
+    for request in ("buy me a ticket to the moon", again):
+        ran(shell, f"%%agent\n{request}")
+        capsys.readouterr()
+        assert ran(shell, "%agent code")
+        assert capsys.readouterr().out == code
+    assert "again" in shell.user_ns
 
 
 def test_failed_turn_has_no_code(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
