@@ -99,7 +99,8 @@ class Transcript:
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
         found = [each for each in choices if each == said]
-        found = found or [each for each in choices if said and fold(each) == fold(said)]
+        # "Yes" is enough for "yes, …".
+        found = found or [e for e in choices if said and fold(e)[: len(fold(said))] == fold(said)]
         if len(found) == 1:
             return found[0]
         if reply is None:

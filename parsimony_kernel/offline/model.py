@@ -165,6 +165,10 @@ class _Planner:
     def _load(self, part: list[Token]) -> list[Token]:
         """Load the file that a part names; what is left of it."""
         left, path, name = _apart(part)
+        # "Lod shop.csv" is no request about what is in it.
+        odd = [t for t in left if t.kind == "word" and not clause("loading", t.low)]
+        is_odd = path and odd == part[:1] and odd[0].low not in words.keywords()
+        no_if(is_odd, "unused", *(t.text for t in odd))
         while path:
             self._load_file(self._path(path), name)
             left, path, name = _apart(left)

@@ -35,6 +35,8 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
+        noun: what the rows may be called, where nothing else can be meant by it.
+        strange: the words that nothing knows.
     """
 
     tokens: Sequence[Token]
@@ -49,16 +51,27 @@ class Reader:
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
     text: str = ""
+    noun: str = ""
+    strange: list[str] = field(default_factory=list)
 
     def read(self) -> Query:
         """Read the query. Raises ``Unclear``."""
+        try:
+            return self._read()
+        except Unclear as unclear:
+            found = {} if unclear.choices or self.noun else self._nouns()
+            if len(found) != 1:
+                raise
+            return self._with_noun(*found.popitem(), unclear)
+
+    def _read(self) -> Query:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
         self.text = text = self.marked()
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
-        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
+        self.strange = [e for e in text.split() if e[0].isalnum() and e not in known]
+        self._is_known(*(self.raw.get(each, each) for each in self.strange[:1]))
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -71,6 +84,51 @@ class Reader:
         if before and (is_more or before.do == "aggregate"):
             self._go_on(before)
         self._complete()
+        return query
+
+    def _is_known(self, *words: str) -> None:
+        """Refuse unknown ``words``, and tell of the columns that there are."""
+        names = [c.name for c in self.table.columns]
+        names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
+        no_if(words, "unknown", *words, self.table.name, spoken(names))
+
+    # -- what the rows are called ------------------------------------------------------------
+
+    def _nouns(self) -> dict[str, Column | None]:
+        """The plurals that may mean the rows: unknown words, and columns of which each is one."""
+        words = [t.low for t in self.tokens if t.kind == "word" and t.low not in english.keywords()]
+        found = dict.fromkeys(each for each in self.strange if clause("noun", each))
+        columns = [c for c in self.table.columns if not (self.strange or c.is_measure or c.flags)]
+        for column in columns:
+            others = [w for w in words if w not in fold(column.name)]
+            found |= {w: column for w in others if (singular(w),) == _stem(column)}
+        return found if {*self.strange} <= {*found} else {}
+
+    def _with_noun(self, noun: str, column: Column | None, unclear: Unclear) -> Query:
+        """Read on with ``noun`` as the rows, where the person says so: it is asked once."""
+        name, one = self.table.name, singular(noun)
+        question = f"Is each row of `{name}` one {one}?"
+        if column is None:
+            # Of survivors, beside a column "survived", not each row is one.
+            stem, columns = one[: max(4, len(one) - 2)], self.table.columns
+            like = [c.name for c in columns if any(w.startswith(stem) for w in fold(c.name))]
+            look, why = code("like", self.table, stem), f"Look for {noun!r} in the texts"
+            like = like or (self.look(look, why) if self.table.texts else None) or []
+            no_if(like, "value", noun, *like[:1], "its rows")
+        reader = Reader(self.tokens, self.table, self.turn, self.look, self.before, noun=noun)
+        query = reader.read()
+        if len(re.findall(r"\bT\d|\brows?\b", reader.text)) != 1:
+            raise unclear
+        other = f"the different values of {column.name}" if column else "something else"
+        choices = [f"yes, {noun} are its rows", f"no, {noun} are {other}"]
+        is_count = query.do == "aggregate" and query.agg == "count"
+        if self.turn.choose(question, choices, holds=True) == choices[0]:
+            again = ", as before" * (question not in self.turn.replies)
+            query.notes.append(f"Read {noun!r} as the rows of `{name}`{again}")
+        elif column and is_count and not (query.share or query.window or query.limit):
+            query.agg, query.columns = "nunique", [column]
+        else:
+            raise unclear
         return query
 
     # -- marks -------------------------------------------------------------------------------
@@ -158,6 +216,8 @@ class Reader:
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
+        if text.casefold() == self.noun:
+            return self.mark("T", self.table.name, text)
         words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
@@ -216,12 +276,11 @@ class Reader:
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
         """Mark what ``text`` counts: the rows that are called so."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
-        first, codes = self.table.columns[0], english.filler("codes")
-        own = tuple(singular(word) for word in fold(first.name) if word not in codes)
-        # Ids that repeat are no rows.
-        is_id = first.is_code and mine == own and not parts
-        no_if(is_id and not self._is_unique(first), "counted", text)
-        is_called = is_id or (not exact and mine in (named, named[-1:]))
+        first = self.table.columns[0]
+        is_id = first.is_code and mine == _stem(first) and not parts
+        is_one = is_id and self._is_unique(first)
+        no_if(is_id and not is_one and mine != fold(text), "counted", text)
+        is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         is_plural = exact and fold(text) != mine == fold(exact[0].name)
         is_many = is_plural and not exact[0].is_measure and self._is_unique(exact[0])
         return self.mark("T", self.table.name, text) if is_called or is_many else ""
@@ -462,8 +521,7 @@ class Reader:
         bare = [c for c in self.bare if c != query.sort]
         is_group = query.agg or query.groups or query.window or query.share or query.do
         if is_group or query.chart or len(bare) == 1:
-            # Beside a value its column says nothing; what rows are called means all of them.
-            used |= {*self.table.columns[:1]} if query.filters else set()
+            # Beside a value its column says nothing.
             bare = [c for c in bare if c.is_measure or c.flags or c not in used]
         for column in (c for c in bare if c.flags):
             self._filter(Filter(column, "true"))
@@ -512,7 +570,12 @@ class Reader:
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
         of = [f.column.base for f in query.filters if "missing" not in f.op]
-        is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
+        # "Share of the electric cars by zone": of all cars of each zone.
+        is_within = query.groups and not (query.columns or any(c.is_time for c in of))
+        is_within = is_within and not own & {*of} and clause("within", self.text)
+        query.share = "within" if query.share and kept and is_within else query.share
+        is_of_all = is_within or bool(query.groups) != bool(kept)
+        is_of_all = is_of_all and (kept < 2 or query.any_of)
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")
         unknown = [c.label for c in of if c.missing and query.share]
@@ -593,6 +656,11 @@ class Reader:
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         chosen = self.turn.choose(f"Which {column.name} {of}", options)
         return english.aggregate(chosen.partition(" ")[0])
+
+
+def _stem(column: Column) -> tuple[str, ...]:
+    """What each of the things that a column numbers is called."""
+    return tuple(singular(w) for w in fold(column.name) if w not in english.filler("codes"))
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:

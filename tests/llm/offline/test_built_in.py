@@ -243,6 +243,12 @@ async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
         assert f"Loaded `{name}`" in turn.summary
 
 
+async def test_a_typo_beside_a_file_loads_nothing(notebook: Notebook) -> None:
+    turn = await notebook.ask("lod data/cars.json")
+    assert '"lod"' in turn.arguments["rationale"]
+    assert turn.codes == []
+
+
 @pytest.mark.parametrize("deed", ["delete", "Lösche die Datei"])
 async def test_no_file_is_loaded_for_a_deed_that_is_refused(notebook: Notebook, deed: str) -> None:
     turn = await to_the_end(notebook, f"load data/cars.json and {deed} data/stocks.csv")
@@ -432,7 +438,7 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("crossings", "cheapest fare to Oslo", "top 5 crossings by passengers"),
         ("patients", "total bill per clinic, by post", "mean age by "),
         ("orders", "draw a pie of qty", 'by "customer type"'),
-        ("weblog", "how many hackers by country", "mean status by "),
+        ("weblog", "how many hacker by country", "mean status by "),
     ],
 )
 async def test_suggestions_are_about_the_columns_and_work(
@@ -476,7 +482,6 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("mean customer churn by origin", "customer"),
         ("last price", "last"),
         ("total precipitation from January to March", "a span"),
-        ("how many symbols", "Say 'different'"),
         ("top 3 origins by mean number of cars", "by mean"),
         ("share of the top 3 cars by horsepower", "the share of what"),
         ("top 3 cars by horsepower per year", "ask in parts"),
@@ -710,14 +715,23 @@ orders_2023 = pd.DataFrame({
         "sum of orders",
         "average orders per day",
         "total units by country",
-        "how many orders",
-        "orders by country",
     ],
 )
 async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_: str) -> None:
     await notebook.run(ORDERS)
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
+
+
+async def test_ids_that_repeat_are_asked_about(notebook: Notebook) -> None:
+    await notebook.run(ORDERS)
+    for request, rows, ids in (("how many orders", ": 4.", ": 3."),
+                               ("orders by country", ": UK, 3.", ": UK, 3.")):  # fmt: skip
+        for choice, said in ((0, f"umber of rows{rows}"), (1, f"values of order no{ids}")):
+            notebook.answers.clear()
+            turn = await notebook.ask(request)
+            assert turn.arguments["question"] == "Is each row of `orders_2023` one order?"
+            assert said in (await notebook.reply(turn.choices[choice])).summary
 
 
 @pytest.mark.parametrize("then", ["now by year", "by year", "only Japan", "as a bar chart"])
@@ -850,12 +864,15 @@ async def test_years_beside_dates_are_not_taken_for_them(
     [
         ("fed and not fed", "ask in parts"),
         ("number of not Carnica and Carnica", "ask in parts"),
-        # A table called as one of its columns: its rows may be meant, or the values there.
-        ("how many hives are there", "Say 'different'"),
-        ("how many hives are Carnica", "Say 'different'"),
-        ("hives per strain", 'can\'t use "hive"'),
         # The share within each strain, or that of the whole.
-        ("share of fed by strain", "the share of what"),
+        ("share of swarm by strain", "the share of what"),
+        ("share of fed by strain for swarm", "the share of what"),
+        ("share of fed by fed", "the share of what"),
+        # What some of the rows may be called.
+        ("how many swarmers", "a value of reason"),
+        ("how many prices", 'know "prices"'),
+        ("mean honey_kg of the queens and the drones", 'know "'),
+        ("queens in the hives", 'know "queens"'),
     ],
 )
 async def test_what_has_two_readings_is_asked_in_full(
@@ -865,3 +882,54 @@ async def test_what_has_two_readings_is_asked_in_full(
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
     assert why in turn.arguments["rationale"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "yes", "no"),
+    [
+        # A table called as one of its columns: its rows may be meant, or the values there.
+        ("how many hives are there", "Number of rows: 10.", "values of hive: 5."),
+        ("how many hives are Carnica", "(strain is Carnica): 5.", "(strain is Carnica): 5."),
+        ("hives per strain", "rows: Buckfast, 5.", "values of hive: Buckfast, 5."),
+        ("share of hives with swarm", "(reason is swarm): 40 %.", '"hive"'),
+        ("queens with honey_kg above 45", "Rows (honey > 45): 6 of 10.", 'know "queens"'),
+        ("top 3 colonies by honey_kg", "Rows: 3 of 10.", 'know "colonies"'),
+        ("number of boxes by fed", "number of rows: no, 5.", 'know "boxes"'),
+    ],
+)
+async def test_what_the_rows_are_called_is_asked_once(
+    notebook: Notebook, request_: str, yes: str, no: str
+) -> None:
+    await notebook.run(HIVES)
+    turn = await notebook.ask(request_)
+    assert turn.arguments["question"].startswith("Is each row of `hives` one ")
+    assert no in f"{(await notebook.reply('no')).arguments}"
+    notebook.answers.clear()
+    await notebook.ask(request_)
+    assert yes in (await notebook.reply("yes")).summary
+    assert ", as before" in (await done(notebook, request_)).summary
+
+
+@pytest.mark.parametrize(
+    ("request_", "truth"),
+    [
+        ("share of fed by strain", {"Carnica": 100, "Buckfast": 0}),
+        ("what % of rows with swarm are fed per strain", None),
+        ("% of rows with swarm per strain", {"Carnica": 40.0, "Buckfast": 40.0}),
+        ("what share of rows are mites by strain as a bar chart", {"Carnica": 20, "Buckfast": 20}),
+        ("share of rows with honey_kg above 95 by hive", None),
+        ("share of rows with honey_kg above 95 per hive",
+         {"H1": 0, "H2": 0, "H3": 0, "H4": 0, "H5": 50}),
+    ],
+)  # fmt: skip
+async def test_share_within_groups_is_of_all_rows_of_the_group(
+    notebook: Notebook, request_: str, truth: dict[str, float] | None
+) -> None:
+    await notebook.run(HIVES)
+    if truth is None:
+        assert "share of what" in (await notebook.ask(request_)).arguments["rationale"]
+        return
+    turn = await done(notebook, request_)
+    assert "share of rows within each" in turn.summary
+    found = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+    assert dict(found.itertuples(index=False)) == pytest.approx(truth)
