@@ -11,7 +11,7 @@ from typing import Any
 
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.code import Table, read_table
-from parsimony_kernel.offline.words import fold, table
+from parsimony_kernel.offline.words import table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _MOST = 4  # choices of a question
@@ -99,8 +99,7 @@ class Transcript:
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
         found = [each for each in choices if each == said]
-        # "Yes" is enough for "yes, …".
-        found = found or [e for e in choices if said and fold(e)[: len(fold(said))] == fold(said)]
+        found = found or [e for e in choices if e.startswith(f"{said.casefold()}, ")]  # "yes, …"
         if len(found) == 1:
             return found[0]
         if reply is None:

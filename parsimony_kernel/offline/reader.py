@@ -71,7 +71,10 @@ class Reader:
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
         self.strange = [e for e in text.split() if e[0].isalnum() and e not in known]
-        self._is_known(*(self.raw.get(each, each) for each in self.strange[:1]))
+        names = [c.name for c in self.table.columns]
+        names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
+        about = [*(self.raw.get(e, e) for e in self.strange[:1]), self.table.name, spoken(names)]
+        no_if(self.strange, "unknown", *about)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -85,12 +88,6 @@ class Reader:
             self._go_on(before)
         self._complete()
         return query
-
-    def _is_known(self, *words: str) -> None:
-        """Refuse unknown ``words``, and tell of the columns that there are."""
-        names = [c.name for c in self.table.columns]
-        names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
-        no_if(words, "unknown", *words, self.table.name, spoken(names))
 
     # -- what the rows are called ------------------------------------------------------------
 
@@ -227,12 +224,10 @@ class Reader:
         # Behind "temp_max of", "weather" is the table, whatever its columns are called.
         is_of = before[:1] == "C" and behind in ("of", "in", "from")
         is_own = is_of or not is_named or "rows" in self.raw
+        # Where a column is called so too, in the singular, its values may be meant as well.
+        is_clear = is_of or not exact or behind[:1] == "N"
+        is_own = is_own and (is_clear or self._is_unique(exact[0]))
         if text.casefold() == self.table.name.casefold() and is_own:
-            # Where a column is called so too, in the singular, its values may be meant as well.
-            is_counted = behind in english.filler("counted") or after in ("per", "by")
-            is_counted = is_counted and behind[:1] != "N"
-            if exact and is_counted and not (is_of or self._is_unique(exact[0])):
-                return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
             return rows
@@ -252,7 +247,8 @@ class Reader:
         if is_key or len(text) < 3:
             values = [pair for pair in values if pair[1] == text]
         owners = [c for c, _ in values]
-        if is_key and behind[:1] != "C" and behind != "is":
+        is_apart = behind[:1] != "C" and behind != "is"
+        if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
             self._is_clear(owners if text != low else [], text, "a word")
             owners = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
@@ -276,14 +272,13 @@ class Reader:
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
         """Mark what ``text`` counts: the rows that are called so."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
-        first = self.table.columns[0]
+        first, is_plural = self.table.columns[0], fold(text) != mine
         is_id = first.is_code and mine == _stem(first) and not parts
-        is_one = is_id and self._is_unique(first)
-        no_if(is_id and not is_one and mine != fold(text), "counted", text)
+        plain = [c for c in exact if is_plural and mine == fold(c.name) and not c.is_measure]
+        is_one = any(map(self._is_unique, [first] if is_id else plain[:1]))
+        no_if(is_id and is_plural and not is_one, "counted", text)
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
-        is_plural = exact and fold(text) != mine == fold(exact[0].name)
-        is_many = is_plural and not exact[0].is_measure and self._is_unique(exact[0])
-        return self.mark("T", self.table.name, text) if is_called or is_many else ""
+        return self.mark("T", self.table.name, text) if is_called else ""
 
     def _is_unique(self, column: Column) -> bool:
         look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
@@ -511,6 +506,8 @@ class Reader:
         is_other = query.agg and before.do != "aggregate" and before.limit is None
         for slot in () if is_other else _SLOTS - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
+        if before.share and query.groups and not before.groups:
+            query.share = "within"
         # What groups come to is decided anew.
         query.do = query.do.replace("aggregate", "")
 
@@ -572,8 +569,9 @@ class Reader:
         of = [f.column.base for f in query.filters if "missing" not in f.op]
         # "Share of the electric cars by zone": of all cars of each zone.
         is_within = query.groups and not (query.columns or any(c.is_time for c in of))
-        is_within = is_within and not own & {*of} and clause("within", self.text)
-        query.share = "within" if query.share and kept and is_within else query.share
+        is_said = query.share == "within" or clause("within", self.text)
+        is_within = is_within and kept and is_said and not own & {*of}
+        query.share = query.share and ("within" if is_within else "whole")
         is_of_all = is_within or bool(query.groups) != bool(kept)
         is_of_all = is_of_all and (kept < 2 or query.any_of)
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
