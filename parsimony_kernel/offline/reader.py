@@ -568,9 +568,9 @@ class Reader:
         query.columns = query.columns or numbers
         of = [f.column.base for f in query.filters if "missing" not in f.op]
         # "Share of the electric cars by zone": of all cars of each zone.
-        is_within = query.groups and not (query.columns or any(c.is_time for c in of))
+        is_mixed = query.columns or own & {*of} or any(c.is_time for c in of)
         is_said = query.share == "within" or clause("within", self.text)
-        is_within = is_within and kept and is_said and not own & {*of}
+        is_within = bool(own and kept and is_said and not is_mixed)
         query.share = query.share and ("within" if is_within else "whole")
         is_of_all = is_within or bool(query.groups) != bool(kept)
         is_of_all = is_of_all and (kept < 2 or query.any_of)
