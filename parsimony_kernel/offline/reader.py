@@ -122,7 +122,7 @@ class Reader:
         if self.turn.choose(question, choices, holds=True) == choices[0]:
             again = ", as before" * (question not in self.turn.replies)
             query.notes.append(f"Read {noun!r} as the rows of `{name}`{again}")
-        elif column and is_count and not (query.share or query.window or query.limit):
+        elif column and is_count and not (query.share or query.window):
             query.agg, query.columns = "nunique", [column]
         else:
             raise unclear
@@ -224,10 +224,12 @@ class Reader:
         # Behind "temp_max of", "weather" is the table, whatever its columns are called.
         is_of = before[:1] == "C" and behind in ("of", "in", "from")
         is_own = is_of or not is_named or "rows" in self.raw
-        # Where a column is called so too, in the singular, its values may be meant as well.
-        is_clear = is_of or not exact or behind[:1] == "N"
-        is_own = is_own and (is_clear or self._is_unique(exact[0]))
         if text.casefold() == self.table.name.casefold() and is_own:
+            # Where a column is called so too, in the singular, its values may be meant as well.
+            is_counted = behind in english.filler("counted") or after in ("per", "by")
+            is_counted = is_counted and behind[:1] != "N"
+            if exact and is_counted and not (is_of or self._is_unique(exact[0])):
+                return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
             return rows

@@ -872,7 +872,7 @@ async def test_years_beside_dates_are_not_taken_for_them(
         ("how many swarmers", "a value of reason"),
         ("how many prices", 'know "prices"'),
         ("mean honey_kg of the queens and the drones", 'know "'),
-        ("queens in the hives", 'use "in"'),
+        ("queens in the hives", 'know "queens"'),
     ],
 )
 async def test_what_has_two_readings_is_asked_in_full(
