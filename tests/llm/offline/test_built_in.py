@@ -209,11 +209,11 @@ async def test_groups_that_tie_are_all_told(notebook: Notebook) -> None:
     assert turn.summary.startswith("Highest total cost: A, 5. B, 5.")
 
 
-async def test_growth_behind_a_gap_is_none(notebook: Notebook) -> None:
+async def test_growth_behind_a_gap_or_from_zero_is_none(notebook: Notebook) -> None:
     await notebook.run(
         "import pandas as pd\n"
-        "dates = pd.to_datetime(['2024-01-01', '2024-02-01', '2024-04-01', '2024-05-01'])\n"
-        "shop = pd.DataFrame({'day': dates, 'revenue': [1.0, 2.0, 8.0, 10.0]})"
+        "days = ['2023-12-01', '2024-01-01', '2024-02-01', '2024-04-01', '2024-05-01']\n"
+        "shop = pd.DataFrame({'day': pd.to_datetime(days), 'revenue': [0.0, 1.0, 2.0, 8.0, 10.0]})"
     )
     found = await made(notebook, "growth of total revenue by month")
     assert [round(each) for each in found["growth_total_revenue"].dropna()] == [100, 25]
@@ -391,6 +391,7 @@ runs = pd.DataFrame({
     "late": ["yes", "no", "yes", "no"],
     "load (t)": [20, 35, 30, 5],
     "track": ["east", "East", "east", "West"],
+    "shift": ["high", "low", "low", "high"],
     "start": pd.to_datetime(
         ["2022-01-01 08:10", "2022-01-02 08:20", "2023-01-01 09:00", "2023-05-01 08:00"]
     ),
@@ -406,6 +407,9 @@ runs = pd.DataFrame({
         (["correlation of load and delay"], "Correlation of load and delay: "),
         (["how many runs by hour of the day"], "Highest number of rows: 8, 3"),
         (["mean weight by line", "delay above 10"], "Rows (delay > 10): 2 of 4."),
+        (["share late", "and by line"], "Highest share of rows within each line (late is yes): S1"),
+        (["mean delay without low shift"], "Mean delay (shift is not low): 12 min."),
+        (["show the first few rows"], "The first 5 rows of runs."),
         # As it is written, where values differ in their capitals alone, else all of them.
         (["number of runs where track is east"], "Number of rows (track is east): 2."),
         (
