@@ -114,7 +114,9 @@ class Reader:
             no_if(like, "value", noun, *like[:1], "its rows")
         reader = Reader(self.tokens, self.table, self.turn, self.look, self.before, noun=noun)
         query = reader.read()
-        if len(re.findall(r"\bT\d|\brows?\b", reader.text)) != 1:
+        # The bikes of `bike_counters` are not its rows, nor is a share of donors one of donations.
+        is_other = one in fold(name) or bool(query.share and column and column.is_code)
+        if is_other or len(re.findall(r"\bT\d|\brows?\b", reader.text)) != 1:
             raise unclear
         other = f"the different values of {column.name}" if column else "something else"
         choices = [f"yes, {noun} are its rows", f"no, {noun} are {other}"]
@@ -238,7 +240,7 @@ class Reader:
         spelled = {c for c, v in values if v == text}
         values = [(c, v) for c, v in values if v == text or c not in spelled]
         # The total of a column, where a column is called total as well.
-        is_count = low == "count" and after in ("the", "of", "rows", "all")
+        is_count = low == "count" and after in ("the", "of", "rows", "all", "where")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
@@ -276,8 +278,10 @@ class Reader:
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         first, is_plural = self.table.columns[0], fold(text) != mine
         is_id = first.is_code and mine == _stem(first) and not parts
-        plain = [c for c in exact if is_plural and mine == fold(c.name) and not c.is_measure]
-        is_one = any(map(self._is_unique, [first] if is_id else plain[:1]))
+        # Loans of `library_loans` are numbered by "loan".
+        is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
+        plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
+        is_one = any(map(self._is_unique, [first] if is_id else plain[:1] * is_plural))
         no_if(is_id and is_plural and not is_one, "counted", text)
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""

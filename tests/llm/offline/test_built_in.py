@@ -727,6 +727,25 @@ async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_
     assert turn.ending == "return_unable"
 
 
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("loans per branch", "Highest number of rows: A, 2. B, 1."),
+        ("mean days of the loans", "Mean days: 5."),
+        ("libraries by branch", 'know "libraries"'),  # the table's name says whose loans
+    ],
+)
+async def test_rows_are_called_as_the_last_word_of_the_table(
+    notebook: Notebook, request_: str, said: str
+) -> None:
+    await notebook.run(
+        "import pandas as pd\n"
+        "rows = {'loan': [1, 2, 3], 'branch': list('AAB'), 'days': [3, 5, 7]}\n"
+        "library_loans = pd.DataFrame(rows)"
+    )
+    assert said in f"{(await notebook.ask(request_)).arguments}"
+
+
 async def test_ids_that_repeat_are_asked_about(notebook: Notebook) -> None:
     await notebook.run(ORDERS)
     for request, rows, ids in (("how many orders", ": 4.", ": 3."),
@@ -875,6 +894,7 @@ async def test_years_beside_dates_are_not_taken_for_them(
         # What some of the rows may be called.
         ("how many swarmers", "a value of reason"),
         ("how many prices", 'know "prices"'),
+        ("how many draws", 'know "draws"'),
         ("mean honey_kg of the queens and the drones", 'know "'),
         ("queens in the hives", 'know "queens"'),
     ],
