@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 
 _UNCOMPARED = "nbval-ignore-output"
 _REPLAYED = re.compile(r"^(%%agent .*?)--replay\b", re.MULTILINE)
-_FACTS = ("elapsed_s", "run_id")
+_FACTS = ("display", "elapsed_s", "run_id")
 _MARKUP = ("text/html", "image/svg+xml")
 _BREAK = re.compile(r"(?<=[;>])")
 # What the kernel of a recording reads first, for nobody else has a price for the model.

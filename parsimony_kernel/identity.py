@@ -44,8 +44,8 @@ class LiveNameCollisionError(Exception):
 
     def __init__(self, kind: str, live_name: str, owner: str) -> None:
         super().__init__(
-            f"The {kind} name {live_name!r} belongs to {owner!r}: read that {kind} first and then "
-            "publish again, or publish under another name."
+            f"The {kind} name {live_name!r} belongs to {owner!r}. Publish under another name; to "
+            f"replace that {kind}, read it first and publish again."
         )
         self.kind, self.live_name, self.owner = kind, live_name, owner
 

@@ -38,6 +38,28 @@ def test_several_files_are_created_unless_they_exist(
     assert not list(tmp_path.rglob(".parsimony-*"))
 
 
+def test_of_several_files_the_one_that_failed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (tmp_path / name for name in ("one", "two"))
+
+    def sync(handle: int) -> None:
+        if os.fstat(handle).st_size == 2:
+            raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(StorageError, match=r"two': the disk is full"):
+        durable.create_all({one: b"1", two: b"22"})
+    assert not _names(tmp_path)
+
+
+def test_nothing_is_created_where_the_claim_exists(tmp_path: Path) -> None:
+    claim, one, two = (tmp_path / name for name in ("claim", "one", "two"))
+    assert durable.create_all({claim: b"", one: b"1"}, claim=claim) == {claim, one}
+    assert durable.create_all({claim: b"", two: b"2"}, claim=claim) == frozenset()
+    assert _names(tmp_path) == ["claim", "one"]
+
+
 def test_replace_is_atomic(tmp_path: Path) -> None:
     path = tmp_path / "file"
     durable.replace(path, b"one")

@@ -179,7 +179,7 @@ def test_unusable_notebook_name_gets_own_id(path: str) -> None:
 def test_collision_names_remedy() -> None:
     message = str(LiveNameCollisionError("dataset", "gdp", "other.ipynb"))
     assert "'gdp' belongs to 'other.ipynb'" in message
-    assert "read that dataset first and then publish again" in message
+    assert "Publish under another name; to replace that dataset, read it first" in message
 
 
 def test_identity_needs_standard_library_only() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import NAMED, first_line, own_tools, put_back_words
 from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
@@ -26,8 +25,7 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turn_values import MENDING, SessionError, resolve_turn
-from parsimony_kernel.storage import durable
+from parsimony_kernel.session.turn_values import MENDING, resolve_turn
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import inline, plain, shortened
@@ -300,20 +298,9 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
     return whole
 
 
-def script(magics: AgentMagics, name: str, file: str = "") -> Told:
-    """Show a short script that rebuilds a variable, or write it to a new file."""
-    source = magics.session.past.script(name).code
-    if not file:
-        return source
-    place = working_folder() / file
-    try:
-        is_made = durable.create(place, source.encode("utf-8", "surrogatepass"))
-    except durable.StorageError as exc:
-        raise SessionError(str(exc)) from exc
-    if not is_made:
-        raise SessionError(f"{place.name!r} exists already, and is left as it is: name another.")
-    lines = counted(source.rstrip().count("\n") + 1, "line")
-    return f"Written into {place.name}: {lines} that rebuild {name}."
+def script(magics: AgentMagics, name: str) -> Told:
+    """Show a short script that rebuilds a variable."""
+    return magics.session.past.script(name).code
 
 
 # -- what failed last

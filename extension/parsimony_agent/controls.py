@@ -2,7 +2,7 @@
 
 A click may arrive on another thread and while a cell runs, so it only takes the reply, disables the
 controls and passes the reply on, or requests the stop. Widgets are for input; they show the record
-only on a reloaded page, which draws nothing else.
+only on a reloaded page without our Lab extension, which draws nothing else.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class Prompt(Control):
             ``reopen``.
         free_words: whether words can be typed.
         magic: the line magic that draws the question again where no widget is drawn.
+        turn: the number of the turn that asks.
     """
 
     def __init__(
@@ -71,14 +72,15 @@ class Prompt(Control):
         *,
         free_words: bool = True,
         magic: str = "%agent",
+        turn: int = 0,
     ) -> None:
         import ipywidgets as widgets
 
-        self._on_reply = on_reply
+        self._on_reply, self.turn = on_reply, turn
         # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
         # The question above says how to answer without buttons.
-        self.instead = f"{magic} show in a cell draws this again, and keeps it."
+        self.instead = f"{magic} show {turn} in a cell draws this again, and keeps it."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(
@@ -148,8 +150,8 @@ class Prompt(Control):
     def settle(self, text: str) -> None:
         """Close the question.
 
-        A reloaded page draws the widget but no later updates of displays, so the outcome is shown
-        in the widget too, by ``tell``.
+        A reloaded page without our Lab extension draws the widget but no later updates of displays,
+        so the outcome is shown in the widget too, by ``tell``.
         """
         self._taken.acquire(blocking=False)
         super().settle(text)
@@ -163,7 +165,7 @@ class Prompt(Control):
     def tell(self, markup: str) -> None:
         """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
         markup += f"<p>Not yet in the notebook's file: {html_text(self.instead)}</p>"
-        if self.state == "" and markup != self.said:
+        if self._taken.locked() and self.state == "":  # not where the kernel ends
             self._show(markup)
 
 

@@ -101,8 +101,8 @@ def put_back_words(
 ) -> dict[str, Any]:
     """Describe the result of an undo or redo of ``turn``: its number and request.
 
-    Lists the names by outcome first, then says how complete it was and what ``stays``, such as
-    files, and what became of the question of a turn that ``asks`` one.
+    Says how complete it was and what ``stays``, such as files, then lists the names by outcome, and
+    says what became of the question of a turn that ``asks`` one.
     """
     done = "re-applied" if is_redo else "undone"
     groups: list[tuple[str, Sequence[str]]] = [
@@ -111,16 +111,16 @@ def put_back_words(
         ("Kept, as changed or used since", back.kept),
         ("Perhaps changed (there was no copy)", back.lost),
     ]
-    lines = [f"{what}: {', '.join(names)}" for what, names in groups if names]
     if back:
         other = "%agent undo takes it back" if is_redo else "%agent redo re-applies it"
         stay = f", except {', '.join(stays or ['new files'])} and effects outside"
         part = f"{' in part' if back.kept else ''}{'' if is_redo else stay}"
-        lines.append(f"{turn} is {done}{part}. {other}.")
+        head = f"{turn} is {done}{part}. {other}."
     else:
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         again = f" It stays on record: try again once you have {first}." if back.kept else ""
-        lines.append(f"{turn}: nothing is {done}.{again}")
+        head = f"{turn}: nothing is {done}.{again}"
+    lines = [head, *(f"{what}: {', '.join(names)}" for what, names in groups if names)]
     if asks and (back or not back.kept):
         lines.append(f"Its question {'waits again' if is_redo else 'no longer waits'}.")
     return note("\n".join(lines))

@@ -37,9 +37,12 @@ class Outlet:
         display_id: str | None = None,
         update: bool = False,
     ) -> None:
-        transient = {"display_id": display_id} if display_id else {}
-        message = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
-        self.send(message, update)
+        told, transient = dict(metadata or {}), {}
+        if display_id:
+            # A front end forgets the id when its page is loaded again; the file keeps this one.
+            told["parsimony"] = {**told.get("parsimony", {}), "display": display_id}
+            transient = {"display_id": display_id}
+        self.send({"data": dict(data), "metadata": told, "transient": transient}, update)
 
 
 class Displays:

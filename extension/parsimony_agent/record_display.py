@@ -72,11 +72,12 @@ class Place:
         if self.displays is None or not is_due:
             return
         has_buttons = isinstance(self.control, Prompt) and self.control.state is None
+        turn = self.control.turn if isinstance(self.control, Prompt) else 0
         hidden: tuple[type[bl.Block], ...] = () if self._elsewhere else (bl.FooterBlock,)
         if not self.is_live:
             hidden += (bl.ProgressBlock,)
         told = [
-            replace(each, has_buttons=has_buttons) if isinstance(each, bl.QuestionBlock) else each
+            replace(each, turn=turn) if isinstance(each, bl.QuestionBlock) else each
             for each in blocks
             if not isinstance(each, hidden)
         ]

@@ -32,7 +32,6 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
 
 _STOPPED = "stopped by the user"
-_ENDED = "The kernel has ended. Run the cells above, and this one again."
 _log = logging.getLogger(__name__)
 
 
@@ -126,8 +125,10 @@ class Turns:
             named = resolve_turn(session.turns(), turn).run_id
             pending = tuple(each for each in pending if each.turn.run_id == named)
         if not pending:
+            name = self._magics.name
             which = "No turn waits" if turn is None else f"Turn {turn} does not wait"
-            raise TurnError(f"{which} for an answer; see {self._magics.name} history.")
+            remedy = "see %s history" if turn is None else f"%s show {turn} draws it"
+            raise TurnError(f"{which} for an answer; {remedy % name}.")
         question = pending[0].record
         record = self._records.get(question.run_id)
         if record is None:
@@ -185,13 +186,13 @@ class Turns:
             self._leave(turn_id, "")
 
     def _end(self) -> None:
-        """Replace open prompts by text at an orderly exit of the kernel, where displays can change.
+        """Take open prompts away at an orderly exit of the kernel; the card says how to answer.
 
         Widgets get no message, since the page may have discarded them.
         """
         for record in self._records.values():
             if record.prompt is not None and record.can_be_answered:
-                record.prompt.state = _ENDED
+                record.prompt.state = ""
                 record.draw(ended=True)
 
     def _is_attended(self) -> bool:
@@ -276,6 +277,7 @@ class Turns:
             in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
             free_words=not (is_approval and asked.choices),
             magic=self._magics.name,
+            turn=resolve_turn(self._magics.session.turns(), asked.run_id).ordinal,
         )
         record.add_prompt(prompt)
 

@@ -83,18 +83,18 @@ def _read(code: str, module: ast.Module) -> Cell:
         visitor.visit(node)
         for found in (visitor.found, visitor.later):  # ``reached`` doesn't count here
             changed |= found.may_mutate | found.mutated
-        statements.append(_statement(node, visitor, code, lines))
+        statements.append(_statement(node, visitor, lines))
         whole.merge(visitor.found)
     whole.changes_all |= not visitor.bound.isdisjoint(changed)
     whole.reads = visitor.fresh
     return Cell(**whole.settled(), statements=tuple(statements))
 
 
-def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:
+def _statement(node: ast.stmt, visitor: Visitor, lines: list[str]) -> Statement:
     first, last = _first_line(node), node.end_lineno or node.lineno
-    source = ast.get_source_segment(code, node) or ""
-    if getattr(node, "decorator_list", ()):
-        source = "".join(lines[first - 1 : last]).rstrip()
+    text = "".join(lines[first - 1 : last]).encode()
+    rest = len(lines[last - 1].encode()) - (node.end_col_offset or 0)
+    source = text[node.col_offset : len(text) - rest].decode()
     now, later = set(visitor.found.reads), visitor.later
     visitor.found.merge(later)
     later.settled()

@@ -5,6 +5,7 @@ have the namespace. ``None`` stands for unknown.
 """
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from parsimony_kernel.analysis import calls
 
 # The most parts of a string, or items of a collection, that are kept.
 _MAX_PARTS = 40
+_MOST_NODES = 4_096
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath", "WindowsPath"})
 _FILES = frozenset({"open", "GzipFile", "FileIO"})
 _SAME = frozenset({"abspath", "absolute", "as_posix", "expanduser", "fspath", "normpath"})
@@ -46,12 +48,14 @@ Known = Mapping[str, Value | None]
 def value_of(node: ast.expr, known: Known) -> Value | None:
     """Evaluate ``node`` abstractly, given the values of the ``known`` names."""
     match node:
-        case ast.Constant(value=str(text)):
-            return Text((text,))
         case ast.Name(id=name):
-            return known.get(name, Ref(name, outer=True))
+            return known[name] if name in known else Ref(name, outer=True)
+        case ast.Constant(value=value):
+            return Text((value,)) if isinstance(value, str) else None
         case ast.Attribute(value=inner, attr=name):
-            return _attribute(value_of(inner, known), name)
+            return attribute_of(value_of(inner, known), name)
+        case ast.Call():
+            return _result(node, known)
         case ast.JoinedStr(values=parts):
             return _joined([value_of(each, known) for each in parts], path=False)
         case ast.BinOp(left=left, op=ast.Add() | ast.Div() as operator, right=right):
@@ -60,8 +64,6 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
             return None if on is None else _joined(both, path=isinstance(operator, ast.Div))
         case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
             return Text((text.partition("%")[0], None))
-        case ast.Call():
-            return _result(node, known)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return tuple(_item(value_of(each, known)) for each in items[:_MAX_PARTS])
         case ast.ListComp(elt=item, generators=made) | ast.GeneratorExp(elt=item, generators=made):
@@ -89,9 +91,10 @@ def _item(value: Value | None) -> Ref | Text | None:
     return None if isinstance(value, tuple) else value
 
 
-def _attribute(value: Value | None, name: str) -> Value | None:
+def attribute_of(value: Value | None, name: str) -> Value | None:
+    """Return the abstract value of an attribute of ``value``."""
     if isinstance(value, Ref):
-        return replace(value, name=f"{value.name}.{name}")
+        return Ref(f"{value.name}.{name}", value.outer)
     is_path = isinstance(value, Text) and value.path
     return _joined((value, Text(("..",))), path=True) if is_path and name == "parent" else None
 
@@ -121,7 +124,7 @@ def _result(node: ast.Call, known: Known) -> Value | None:
         on = value_of(node.func.value, known)
         if isinstance(on, Text):
             return _of_text(on, node.func.attr, handed)
-        called = _attribute(on, node.func.attr)
+        called = attribute_of(on, node.func.attr)
     else:
         called = value_of(node.func, known)
     if not isinstance(called, Ref):
@@ -145,7 +148,7 @@ def _result(node: ast.Call, known: Known) -> Value | None:
     # An HTTP client with a given transport opens no connections itself.
     if any(each.arg == "transport" for each in node.keywords):
         return None
-    return replace(called, name=f"{called.name}()")
+    return Ref(f"{called.name}()", called.outer)
 
 
 def _of_text(text: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
@@ -210,8 +213,14 @@ _HOLDS = {
 }  # fmt: skip
 
 
-def roots_of(node: Any) -> Iterator[Root]:
-    """Yield the names to whose objects, or parts of them, ``node`` may evaluate."""
+# A node of a tree, which never changes, is looked at again for each expression around it.
+@functools.lru_cache(maxsize=_MOST_NODES)
+def roots_of(node: Any) -> tuple[Root, ...]:
+    """Return the names to whose objects, or parts of them, ``node`` may evaluate."""
+    return tuple(_roots_of(node))
+
+
+def _roots_of(node: Any) -> Iterator[Root]:
     kind = type(node).__name__
     if fields := _GIVES.get(kind) or _HOLDS.get(kind):
         for field in fields.split():
@@ -273,16 +282,21 @@ def is_namespace(node: ast.expr) -> bool:
 
 def names_in(*nodes: ast.AST) -> Iterator[str]:
     """Yield every name in ``nodes``."""
-    for node in nodes:
-        yield from (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return (each.id for node in nodes for each in _words(node) if isinstance(each, ast.Name))
 
 
 def strings_in(*nodes: ast.AST) -> Iterator[str]:
     """Yield every string literal in ``nodes``."""
-    for node in nodes:
-        for each in ast.walk(node):
-            if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                yield each.value
+    return (each for node in nodes for each in _words(node) if isinstance(each, str))
+
+
+@functools.lru_cache(maxsize=_MOST_NODES)
+def _words(node: ast.AST) -> tuple[ast.Name | str, ...]:
+    """Return the names and string literals in ``node``."""
+    if isinstance(node, ast.Constant):
+        return (node.value,) if isinstance(node.value, str) else ()
+    inner = (word for each in ast.iter_child_nodes(node) for word in _words(each))
+    return (node,) if isinstance(node, ast.Name) else tuple(inner)
 
 
 def written(node: ast.expr) -> str:

@@ -18,6 +18,7 @@ from parsimony_kernel.analysis.values import (
     Ref,
     Value,
     arguments_of,
+    attribute_of,
     is_namespace,
     item_of,
     last_name,
@@ -55,11 +56,11 @@ class Visitor(State):
 
     def visit(self, node: Any) -> None:
         """Visit a node or a list of nodes; a callable in the list is called at its position."""
-        if isinstance(node, list):
+        if handler := _HANDLERS.get(type(node)):
+            handler(self, node)
+        elif isinstance(node, list):
             for each in node:
                 self.visit(each)
-        elif isinstance(node, ast.AST):
-            _HANDLERS[type(node)](self, node)
         elif callable(node):
             node()
 
@@ -384,8 +385,12 @@ class Visitor(State):
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
-        origin, root = self._value(node.func), node.func
-        on = root.value if isinstance(root, ast.Attribute) else None
+        root, on = node.func, None
+        if isinstance(root, ast.Attribute):
+            on = self._value(root.value)
+            origin = attribute_of(on, root.attr)
+        else:
+            origin = self._value(root)
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(
@@ -396,7 +401,7 @@ class Visitor(State):
             tuple(map(last_name, handed)),
             tuple(strings_in(*handed)),
             frozenset(names_in(*handed, *([] if isinstance(node.func, ast.Name) else [node.func]))),
-            self._value(on) if on is not None else None,
+            on,
             arguments_of(node, self.known),
             {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )

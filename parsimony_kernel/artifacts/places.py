@@ -52,11 +52,14 @@ class Folder:
         workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
-    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
-        """Create several files and an empty log; return the files that this call created."""
+    def create_all(self, files: Mapping[str, bytes], log: str, claim: str) -> Collection[str]:
+        """Create several files and an empty log; return the files that this call created.
+
+        With a ``claim``, the first of them, nothing is created where that one exists.
+        """
         workspace.prepare(self._root)
         wanted = {self._root / path: data for path, data in {**files, log: b""}.items()}
-        made = durable.create_all(wanted)
+        made = durable.create_all(wanted, claim=self._root / claim if claim else None)
         return [path for path in files if self._root / path in made]
 
     def replace(self, path: str, data: bytes) -> None:
@@ -161,7 +164,7 @@ class Bucket:
         _note(self._listed(), path)
         return True
 
-    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
+    def create_all(self, files: Mapping[str, bytes], log: str, claim: str) -> Collection[str]:
         return [path for path, data in files.items() if self.create(path, data)]
 
     def replace(self, path: str, data: bytes) -> None:

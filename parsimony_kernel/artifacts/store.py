@@ -219,7 +219,7 @@ class ArtifactStore:
             snapshots[entry.code_ref] = code
         files |= {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
         log = log_path(entry.kind, entry.logical_id)
-        made = self.place.create_all(files, log)
+        made = self.place.create_all(files, log, name if name in files else "")
         if name in files and name not in made:
             # Another publisher was first, perhaps with the same content: start over.
             return self.publish(entry, data, code=code, gives_up=gives_up)

@@ -337,18 +337,20 @@ class CellExecution:
         """Compute what the cell changed, without running users' code."""
         if self.statement_guard is not None:
             self.statement_guard.end(self.error, self.capture.stderr.write)
-        before = self._standing.now(self.namespace)
+        before, looked = self._standing.now(self.namespace), self._looked
+        # A thread that ends later still has this execution, and must keep no value alive.
+        del self._standing, self._looked
         self._after = visible(self.namespace, self.executor.hidden())
         anew = difference(before, self._after)
         self._effect = CellEffect(changed=anew.changed, deleted=anew.deleted)
-        if self._looked is not None:
+        if looked is not None:
             with self._recording():
                 self._effect = observe_cell(
                     before,
                     self._after,
                     self.cell.code,
                     self.folder,
-                    looked=self._looked,
+                    looked=looked,
                     opened=dict(self.watch.read),
                     written=dict(self.watch.written),
                 )
@@ -370,6 +372,7 @@ class CellExecution:
             self._told = self.executor.describe(self.error, self.cell.filename, self.cell.source)
         is_changed = bool(self._effect.changed)
         self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
+        self._after = {}
 
     def _summarise(self) -> bool:
         """Summarise the changed variables; return whether all fit into ``SNAPSHOT_BYTES``."""

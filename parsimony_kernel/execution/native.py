@@ -38,6 +38,8 @@ _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\(
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
 # The longest list or dict of the notebook in which functions are replaced.
 _MOST_HELD = 200
+# The files of the databases that a table belongs to, beside the count that makes one row of them.
+_DATABASES = "count(*), (SELECT list(path) FROM duckdb_databases() WHERE NOT readonly)"
 # The modules that are done, by name: one that is imported anew is another one.
 _done: dict[str, ModuleType] = {}
 # What was replaced, and by what, by the former's id.
@@ -195,6 +197,10 @@ def _tell(kind: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             paths = [f"{args[0].base_path}/{texts[0]}"]
         case "clouds":
             addresses = [args[0].__name__]
+        case "tables":
+            databases, *_ = args[0].limit(0).aggregate(_DATABASES).fetchall()
+            for each in filter(None, databases[1]):
+                sys.audit("parsimony.touch", each)
         case "settings":
             for each in texts:
                 sys.audit("parsimony.setting", each)

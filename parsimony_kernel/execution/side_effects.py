@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -162,8 +163,10 @@ class Judge:
                 return self._opening(place, mode, flags, by)
             case "database":
                 return self._database(os.fsdecode(arguments[0]), by)
-            case "write" | "touch":
+            case "write" | "change" | "touch":
                 path = _path_at(arguments, *at)
+                if does == "change" or (does == "touch" and "shutil" not in by.modules):
+                    path = _followed(path)
                 # The time of a file of the workspace needs no copy of the file.
                 is_free = does == "touch" and _is_within(path or "", self._workspace)
                 return None if is_free and not self.is_dry else self._writing(path, by)
@@ -184,7 +187,7 @@ class Judge:
                 is_key = reads and NAMES_A_KEY.search(name)
                 return (ReachKind.secret, name) if is_key else None
             case "mode":
-                return self._marking(_path_at(arguments, *at), arguments[1], by)
+                return self._marking(_followed(_path_at(arguments, *at)), arguments[1], by)
             case "address":
                 return _connecting(event, *arguments[:2])
             case "link":
@@ -211,8 +214,7 @@ class Judge:
                     found = self._writing(str(Path(folder, os.fsdecode(place))), by)
                     if found:
                         return found
-            is_link = os.path.islink(path)  # noqa: PTH114  (quick)
-            return self._writing(os.path.realpath(path) if is_link else path, by)
+            return self._writing(_followed(path), by)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -273,7 +275,7 @@ class Judge:
             if "mode=ro" in name or "immutable=1" in name:
                 return None
             name = name.removeprefix("file:").partition("?")[0]
-        return self._writing(_path_of(name), by)
+        return self._writing(_followed(_path_of(name)), by)
 
     def _marking(self, path: str | None, mode: Any, by: Caller) -> Target | None:
         """Return the side effect of new permissions: a file that becomes a program is run later."""
@@ -345,6 +347,8 @@ def _holds_pickle(path: str) -> bool:
         if head[:2] in _PACKED:
             with import_module(_PACKED[head[:2]]).open(path) as stream:
                 head = stream.read(_HEAD)
+        with suppress(zlib.error):
+            head = zlib.decompressobj().decompress(head, _HEAD)
         if not head.startswith(b"PK"):
             return _is_pickle(head)
         with ZipFile(path) as archive:
@@ -482,6 +486,12 @@ def _path_of(place: Any, descriptor: Any = None) -> str | None:
             return None  # it is no descriptor
     folder, last = os.path.split(os.path.abspath(name))  # noqa: PTH100  (don't follow a link)
     return os.path.join(os.path.realpath(folder), last)  # noqa: PTH118  (quick)
+
+
+def _followed(path: str | None) -> str | None:
+    """Follow links in the last part of a path too."""
+    is_link = path is not None and os.path.islink(path)  # noqa: PTH114  (quick)
+    return os.path.realpath(path) if path is not None and is_link else path
 
 
 def _folder_of(descriptor: int) -> str:

@@ -267,10 +267,11 @@ def _data(tool: Tool, data: Any) -> ToolResult:
 
 
 def _raised(tool: Tool, error: BaseException) -> ToolResult:
-    named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
-    what = f"failed: {ToolResult.from_exception(error).exception_message}"
+    named = {each.__name__ for link in chain_of(error) for each in type(link).__mro__}
     words = (type(error).__name__, words_of(error))
-    return _broken(tool, what, words, named=set().union(*named), facts=_facts(error))
+    # What publishing refuses is a sentence for the person, who needs no name of a class.
+    told = words[1:] if tool.tool_type == "publish" and " " in words[1] else filter(None, words)
+    return _broken(tool, f"failed: {': '.join(told)}", words, named=named, facts=_facts(error))
 
 
 def _broken(

@@ -126,13 +126,16 @@ class PathPolicy:
     def is_outside(self, path: Said) -> bool:
         """Whether a path lies outside the workspace, or in its record.
 
-        A partly known path is judged by its known folder.
+        A partly known path is judged by its known folder; from one above the workspace, it may lead
+        back into it.
         """
         known = path.text if path.whole else os.path.dirname(path.text)
         is_file_name = 0 < len(known) <= _MAX_NAME and "\n" not in known and "\0" not in known
         if not is_file_name or known.startswith(_NOWHERE):
             return False
-        return not self._holds(self.reached(known)) or self.is_of_record(path)
+        folder = self.reached(known)
+        may_lead_back = not path.whole and _is_in(self._workspace, folder)
+        return not (self._holds(folder) or may_lead_back) or self.is_of_record(path)
 
     def is_of_record(self, path: Said) -> bool:
         """Whether a path, as far as it is known, lies in the workspace's record."""
@@ -159,5 +162,8 @@ class PathPolicy:
         return os.path.normpath(os.path.join(self._folder, os.path.expanduser(name)))
 
     def _holds(self, path: str) -> bool:
-        root = self._workspace
-        return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+        return _is_in(path, self._workspace)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -548,7 +548,8 @@ def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
 def _changes_shared(name: str, value: Any, what: Cell) -> bool:
     """Whether code changes what is kept elsewhere: in a module, a logger, an abstract class."""
     if issubclass(type(value), ABCMeta):
-        return any(call.root == name and call.last == "register" for call in what.calls)
+        registers = name in what.may_mutate - what.mutated  # as a decorator
+        return registers or any(c.root == name and c.last == "register" for c in what.calls)
     if not issubclass(type(value), ModuleType | Logger) or name not in what.mutated:
         return False
     # ``np.append`` is a function of the module, not a method that changes it.

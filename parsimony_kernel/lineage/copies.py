@@ -15,7 +15,7 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
@@ -37,6 +37,7 @@ _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
+_WEAK = frozenset({"weakref", "_weakrefset"})
 _ALL = slice(None)
 _ABSENT = object()
 _SAMPLED = 1_000
@@ -690,6 +691,11 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
+            if issubclass(type(each), ref) and not any(
+                above.kind.is_of_library and classes.package_of(above.kind.of) not in _WEAK
+                for above in _above(holder, holders)
+            ):  # the notebook's own, and no library's
+                each = ref.__call__(each)
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
@@ -705,7 +711,9 @@ class Copies:
                 copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
-            parts = copy.parts
+            parts, items = copy.parts, copy.held.items
+            if type(items) is dict and not classes.ATOM_IDS.issuperset(map(id, map(type, items))):
+                parts = [*parts, *items]  # some of its keys may be mutated too
             room.effort -= len(parts)
             if left < 0 or room.effort < 0:
                 return Kept.NO_ROOM
@@ -731,11 +739,18 @@ class Copies:
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     """Return whether a holder of ``part`` leaves the path to it out of its pickled state."""
-    while (holder := holders[id(part)]) is not None:
+    for holder in _above(holders[id(part)], holders):
         if leaves_out(holder.kind, holder.value, part):
             return True
         part = holder.value
     return False
+
+
+def _above(holder: Copy | None, holders: Mapping[int, Copy | None]) -> Iterator[Copy]:
+    """Yield ``holder`` and the copies that hold it, from the nearest on."""
+    while holder is not None:
+        yield holder
+        holder = holders[id(holder.value)]
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

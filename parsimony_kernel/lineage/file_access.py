@@ -153,6 +153,9 @@ def sources_in(
         if text.startswith(("http://", "https://")):
             found.setdefault(text)
             continue
+        # First by a quick look: most literals name nothing.
+        if "*" not in text and not os.path.lexists(os.path.join(cwd, os.path.expanduser(text))):  # noqa: PTH111, PTH118
+            continue
         try:
             path = cwd / Path(text).expanduser()
             is_folder = text in folders and path.is_dir()

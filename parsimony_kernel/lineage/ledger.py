@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -237,7 +238,7 @@ class OriginLedger:
             for ref, number in self.rewritten(origin, origin.cell_run).items():
                 if number not in runs or not self._made(number, origin.name):
                     found.add(ref)
-        return tuple(sorted(found))
+        return tuple(sorted(found, key=attrgetter("name", "version")))
 
     def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
         """Return the sources that cells wrote to after ``ran`` read them.

@@ -7,7 +7,8 @@ code runs.
 import gc
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, compress, islice
+from itertools import chain, compress, islice, repeat
+from operator import is_
 from sys import getrefcount
 from types import (
     BuiltinFunctionType,
@@ -19,6 +20,7 @@ from types import (
     TracebackType,
 )
 from typing import Any
+from weakref import ref
 
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import buffers, classes
@@ -38,6 +40,7 @@ MOST_LOOKED_AT = 300_000
 # Slots visited per cell, plus one for each name.
 MOST_OF_A_CELL = 1_000
 _MANY = 1_000
+_FEW = 4
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
 # Callables are leaves of the walk where only data matters.
 CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
@@ -60,11 +63,13 @@ def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int,
 def holds_objects(value: Any) -> bool:
     """Return whether ``value`` is, or holds, an instance of a notebook or library class.
 
-    A method may mutate such an object in ways that the code does not show.
+    A method may mutate such an object in ways that the code does not show. A weak reference counts
+    as the object that it leads to.
     """
     held = Holding([value], most=MOST_OF_A_CELL, leaves=CALLABLES).objects.values()
     kinds = map(kind_of, held)
-    return any(kind is not None and kind.is_instance for kind in kinds)
+    is_weak = any(issubclass(type(each), ref) for each in gc.get_referents(*held))
+    return is_weak or any(kind is not None and kind.is_instance for kind in kinds)
 
 
 def part_at(value: Any, path: Steps) -> Any:
@@ -251,8 +256,17 @@ def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[
 _LAST_OUTPUTS = ("_", "__", "___")
 
 
+def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names in ``namespace`` that are bound to one of ``values``, which are by id."""
+    if len(values) < _FEW:  # quicker than the ids of all
+        tests = (map(is_, namespace.values(), repeat(each)) for each in values.values())
+        return chain.from_iterable(compress(namespace, each) for each in tests)
+    return compress(namespace, map(values.__contains__, map(id, namespace.values())))
+
+
 def names_of(
     touched: Mapping[int, Any],
+    said: Iterable[str],
     after: Mapping[str, Any],
     earlier: tuple[Mapping[str, Any], ...],
     namespace: Mapping[str, Any],
@@ -263,6 +277,7 @@ def names_of(
 
     Args:
         touched: the mutated objects, by id.
+        said: names that are known to be bound to some of them.
         after: the current bindings.
         earlier: other mappings that hold references to the bound objects.
         namespace: the live namespace, with IPython's outputs.
@@ -271,10 +286,13 @@ def names_of(
     """
     if not touched:
         return set()
-    found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
+    found = {name for name in said if id(after.get(name)) in touched}
     is_alone = all(
         buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
     )
+    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+        return found
+    found = set(bound_to(touched, after))
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     columns = {id(after[name]) for name in columns_only & found}

@@ -9,7 +9,7 @@ from bisect import bisect, bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path, PosixPath
 from types import FunctionType, GeneratorType, MappingProxyType, TracebackType
 from typing import Any
@@ -32,7 +32,7 @@ from parsimony_kernel.lineage.fingerprint import (
     Fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import Reach
-from parsimony_kernel.lineage.object_graph import CALLABLES, held_by, names_of, part_at
+from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
@@ -73,12 +73,18 @@ class Looked:
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
 
-    def is_same(self, name: str, value: Any) -> bool:
-        """Return whether a complete fingerprint shows that ``value`` of ``name`` is unchanged."""
-        seen = self.seen.get(name)
-        if seen is None or not seen.is_whole or issubclass(type(value), type | FunctionType):
-            return False
-        return not seen.differs_from(value)
+    def differing(self, values: Mapping[str, Any]) -> dict[str, bool | None]:
+        """Return whether each of ``values`` may differ from what it was; ``None`` if unknown.
+
+        A fingerprint shows a change; only a complete one shows that there is none.
+        """
+        found = dict[str, bool | None]()
+        for name, value in values.items():
+            if not is_immutable(value):  # it is not gone
+                seen = self.seen.get(name)
+                differs = seen is None or seen.differs_from(value)
+                found[name] = differs or (False if seen and seen.is_whole else None)
+        return found
 
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """Snapshot ``bindings``, such as the previous ones, while the cell runs.
@@ -178,10 +184,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
-    if not held:
-        return set()
-    bound = compress(namespace.items(), map(held.__contains__, map(id, namespace.values())))
-    return {name for name, value in bound if type(name) is str and not is_immutable(value)}
+    bound = bound_to(held, namespace)
+    return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
 
 
 def _linked(names: Cell) -> set[str]:
@@ -270,18 +274,25 @@ def observe_cell(
         before = before.now(after)
     values = looked.values.now(after)
     found = difference(before, after)
-    touched, roots = _touched(names, before, after, looked)
+    differing = looked.differing(values)
+    same = {name for name, differs in differing.items() if differs is False}
+    touched, roots = _touched(names, before, after, looked.namespace, same)
     newly = names.called & after.keys() & {*found.changed}
     also, by_argument = Reach(after, newly).changes()
     handed = names.touched if by_argument else frozenset()
-    touched |= _differing(looked, values, names, looked.likely | also | handed)
+    likely = looked.likely | also | handed
+    for name, differs in differing.items():
+        is_told = is_tabular(values[name]) and name in names.reached
+        if differs or (differs is None and name in likely and not is_told):
+            touched[id(values[name])] = values[name]
     through = looked.through | (names.touched if looked.by_argument else frozenset())
     for name in (names.writes & after.keys()) & (through | also):
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
+    said = values.keys() | {name for name, _ in names.paths}
     in_place = names_of(
-        touched, after, (before, values), looked.namespace, shown, looked.columns_only
+        touched, said, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
     sources, read_by = _sources(names, after, opened, cwd)
@@ -342,34 +353,23 @@ def _handed(names: Names, bound: Mapping[str, Any], functions: Set[str]) -> Iter
             yield "".join(map(str, texts))
 
 
-def _differing(
-    looked: Looked, values: Mapping[str, Any], names: Cell, likely: Set[str]
-) -> dict[int, Any]:
-    """Return the objects whose fingerprints differ, and the ``likely`` ones without a full one."""
-    found: dict[int, Any] = {}
-    for name, value in values.items():
-        if is_immutable(value):  # gone
-            continue
-        seen = looked.seen.get(name)
-        counts = name in likely and not (is_tabular(value) and name in names.reached)
-        if seen is None or seen.differs_from(value) or (counts and not seen.is_whole):
-            found[id(value)] = value
-    return found
-
-
 def _touched(
-    names: Cell, before: Mapping[str, Any], after: Mapping[str, Any], looked: Looked
+    names: Cell,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    others: Mapping[str, Any],
+    same: Set[str],
 ) -> tuple[dict[int, Any], set[str]]:
     """Return the objects that the code plainly mutates, by id, and the root names of their paths.
 
-    Objects whose complete fingerprint is unchanged are left out. Names that are no variables,
-    such as the last output, are looked up in the live namespace.
+    Objects of the names that have the ``same`` content are left out. Names that are no variables,
+    such as the last output, are looked up among ``others``, the live namespace.
     """
-    others = looked.namespace
     same = {
         name
-        for name in names.mutated & before.keys()
-        if after.get(name) is before[name] and looked.is_same(name, after[name])
+        for name in names.mutated & before.keys() & same
+        if after.get(name) is before[name]
+        and not issubclass(type(after[name]), type | FunctionType)
     }
     touched: dict[int, Any] = {}
     roots = set[str]()

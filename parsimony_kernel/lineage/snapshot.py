@@ -4,12 +4,11 @@ A snapshot is shallow: it holds the objects and compares them by identity, so it
 the number of names and never on the size of the data. No code of the objects runs.
 """
 
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import compress, filterfalse, repeat
+from itertools import compress, repeat
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +16,9 @@ from parsimony_kernel.lineage.classes import loaded, said_module
 
 _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
+# Names of variables, met before: to look each up anew costs more than all else of a short cell.
+_names = set[str]()
+_MANY = 1_000
 # Stands for a value that is gone. No value in a namespace is identical to it.
 GONE: Any = range(0)
 
@@ -94,10 +96,13 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     visible once it is bound to another object. Keys that are no identifiers are no variables.
     """
     found = namespace.copy()
-    if set(map(type, found)) != {str}:
-        found = {name: value for name, value in found.items() if type(name) is str}
-    for name in [*filterfalse(_is_name, found)]:
-        del found[name]
+    if len(_names) > _MANY + 2 * len(found):
+        _names.clear()
+    for name in found.keys() - _names:
+        if type(name) is str and name[:1] != "_" and name.isidentifier():
+            _names.add(name)
+        else:
+            del found[name]
     kinds = map(type, found.values())
     may_be_imported = map(issubclass, kinds, repeat(_IMPORTABLE))
     for name in [*compress(found, may_be_imported)]:
@@ -107,11 +112,6 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
         if name in found and found[name] is hidden[name]:
             del found[name]
     return found
-
-
-@functools.lru_cache(maxsize=16_384)
-def _is_name(name: str) -> bool:
-    return name.isidentifier() and name[0] != "_"
 
 
 def _is_imported(value: Any) -> bool:
@@ -126,7 +126,9 @@ def _is_imported(value: Any) -> bool:
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
     """Return the difference between two snapshots, compared by identity."""
-    is_other = map(operator.is_not, after.values(), map(before.get, after, repeat(_ABSENT)))
+    # Mostly a cell leaves the names as they are.
+    held = before.values() if [*before] == [*after] else map(before.get, after, repeat(_ABSENT))
+    is_other = map(operator.is_not, after.values(), held)
     changed = tuple(sorted(compress(after, is_other)))
     new = sum(name not in before for name in changed)
     is_any_gone = len(before) + new > len(after)  # a cheap test before a slow search

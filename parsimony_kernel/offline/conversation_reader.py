@@ -171,7 +171,8 @@ def _answer(told: Mapping[str, Any]) -> Answer:
     # An error without a text is one all the same.
     keys = ("error_message", "message", "reason")
     text = next((str(told[key]) for key in keys if told.get(key)), "It failed.")
-    error = text if text.startswith(kind) else f"{kind}: {text}"
+    # A sentence needs no name of a class before it.
+    error = text if text.startswith(kind) or text.endswith(".") else f"{kind}: {text}"
     result = result if isinstance(result, dict) else {}
     variables = {str(v.get("name")): v for v in result.get("variables") or ()}
     return Answer(error if "error" in told else "", result, variables)

@@ -103,10 +103,10 @@ class _Planner:
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
         # What a real model takes is said with the first refusal of several in a row.
-        is_told = self.turn.unanswered
+        is_told, is_declined = self.turn.unanswered, "This was not allowed." in why
         steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
-                        suggested_next_steps=steps)  # fmt: skip
+                        suggested_next_steps=[] if is_declined else steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
         """Two requests that would work, about the first columns that fit."""
@@ -241,7 +241,7 @@ class _Planner:
     def _done(self, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
         """The result of a call, which must work."""
         answer = self._called(tool, arguments)
-        no_if(answer.error, "step", arguments.get("purpose", tool), answer.error[:300])
+        no_if(answer.error, "step", arguments.get("purpose", "Publishing"), answer.error[:300])
         return answer.result
 
     def _looked(self, expression: str, why: str) -> Any:

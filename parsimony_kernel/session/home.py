@@ -124,7 +124,7 @@ class Home:
 
     def runs_of(self, cell_key: str) -> frozenset[str]:
         """Return the run ids of a cell's turns."""
-        return frozenset(row.run_id for row in self.turns() if row.cell_key == cell_key)
+        return self.journal.runs_of(self.history, cell_key)
 
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """Return a turn's first ``RunStarted``, if it is in the journal."""

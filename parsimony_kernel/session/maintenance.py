@@ -188,8 +188,7 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged,
     """
     with journal_of(folder, writes=not dry_run) as journal:
         if not dry_run:
-            for notebook in journal.notebook_names():
-                journal.abandon_running(notebook)
+            journal.abandon_running()
         purged = purge(journal, before, dry_run=dry_run)
     copies = old_copies(find_workspace(folder), before)
     size = sum(path.stat().st_size for path in copies)

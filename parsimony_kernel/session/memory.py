@@ -167,14 +167,14 @@ def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, .
         JournalError, StorageError: The journal or a log can't be read.
     """
     newest = [entry for entry in store.list() if entry.kind != "notebook"]
-    gone = {row.run_id for row in journal.turns() if row.status in GONE}
-    doubtful = [entry for entry in newest if entry.run_id in gone]
-    if not doubtful:
-        return tuple(newest)
-    again = journal.published(min(entry.published_at for entry in doubtful))
+    gone = journal.gone({entry.run_id for entry in newest})
+    again = journal.published({entry.path for entry in newest if entry.run_id in gone})
     found: list[LogEntry] = []
     for entry in newest:
-        is_doubtful = entry.run_id in gone and entry.ref not in again
-        log = store.history(entry.kind, entry.logical_id) if is_doubtful else (entry,)
-        found += [each for each in log if each.run_id not in gone or each.ref in again][-1:]
+        log: Sequence[LogEntry] = (entry,)
+        if entry.run_id in gone and entry.path not in again:
+            log = store.history(entry.kind, entry.logical_id)
+            gone |= journal.gone({each.run_id for each in log})
+            again |= journal.published({each.path for each in log})
+        found += [each for each in log if each.run_id not in gone or each.path in again][-1:]
     return tuple(found)

@@ -286,7 +286,7 @@ class Turn(RunHooks):
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.turns()
+        turns = home.journal.context(home.history, self._cell_key, memory.MOST_TURNS + 1)
         earlier = memory.earlier_turns(
             turns, home.journal.events, cell_key=self._cell_key, share=self._told
         )

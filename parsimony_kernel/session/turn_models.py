@@ -229,8 +229,7 @@ def first_notice(
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
     if not away:
         return ""
-    runs = {row.run_id for row in journal.turns(history)}
-    if record.models_asked(journal.database, runs) - {OFFLINE}:
+    if record.has_asked(journal.database, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

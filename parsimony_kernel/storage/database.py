@@ -27,7 +27,11 @@ BUSY_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.001
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
+_SCHEMA = (
+    f"PRAGMA application_id = {_APPLICATION_ID};\nPRAGMA user_version = {_SCHEMA_VERSION};\n"
+    f"{Path(__file__).with_name('schema.sql').read_text(encoding='utf-8')}{SEAL_TABLE}"
+)
 # SQLite's log files beside a journal; SQLite replays them into any file at the journal's path.
 _LOGS = ("-wal", "-shm")
 
@@ -41,20 +45,15 @@ class Database:
 
     Args:
         path: the file, created with its folder if missing, or ``":memory:"``.
-        schema: the SQL that creates its tables.
         keyring: the keys that seal it.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
-    def __init__(self, path: Path | str, schema: str, keyring: Keyring) -> None:
+    def __init__(self, path: Path | str, keyring: Keyring) -> None:
         self.path = str(path)
         self._keyring = keyring
-        self._schema = (
-            f"PRAGMA application_id = {_APPLICATION_ID};\n"
-            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}{SEAL_TABLE}"
-        )
         self._lock = threading.RLock()
         self._closed = False
         self._process = os.getpid()
@@ -69,7 +68,7 @@ class Database:
                     f"The journal {self.path!r} is a link, which may lead out of the workspace: "
                     "replace it by the file itself."
                 )
-            _create_file(Path(self.path), self._schema)
+            _create_file(Path(self.path))
         self._inode = self._inode_on_disk()
         with self.explained("open"):
             self._db = sqlite3.connect(
@@ -81,7 +80,7 @@ class Database:
         try:
             with self.explained("open"):
                 if self.path == MEMORY:
-                    self._db.executescript(self._schema)
+                    self._db.executescript(_SCHEMA)
                 self._check_format()
                 # Fail now, at opening, if the file or its folder isn't writable.
                 _begin(self._db)
@@ -159,6 +158,11 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
 
+    def write(self, statement: str, *arguments: Any, synced: bool = False) -> None:
+        """Run one statement in a transaction of its own."""
+        with self.transaction(synced=synced) as db:
+            db.execute(statement, arguments)
+
     @contextmanager
     def reading(self, doing: str) -> Iterator[sqlite3.Connection]:
         """Yield the connection for longer reads; errors are reported as "Cannot ``doing`` …"."""
@@ -185,6 +189,15 @@ class Database:
                 "it flatter."
             ) from exc
 
+    @contextmanager
+    def intact(self, what: str, remedy: str) -> Iterator[None]:
+        """Raise a ``JournalError`` that ``what`` is damaged if the body can't parse it."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError) as exc:
+            where = f"in the journal {self.path!r}"
+            raise JournalError(f"{what} {where} is damaged{remedy}") from exc
+
 
 def _begin(db: sqlite3.Connection) -> None:
     """Begin a write once no other process writes; raise after ``BUSY_TIMEOUT_S``.
@@ -207,18 +220,18 @@ def _begin(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
 
 
-def _empty(schema: str) -> bytes:
+def _empty() -> bytes:
     """Return the bytes of an empty journal, in write-ahead mode.
 
     Two processes can't switch an open journal to that mode at once.
     """
     with closing(sqlite3.connect(MEMORY)) as db:
-        db.executescript(schema)
+        db.executescript(_SCHEMA)
         data = db.serialize()
     return data[:18] + b"\2\2" + data[20:]  # its readers and writers use a write-ahead log
 
 
-def _create_file(path: Path, schema: str) -> None:
+def _create_file(path: Path) -> None:
     """Create the journal in one step, so that no process opens a half-made one."""
     try:
         if path.parent.name == ARTIFACT_FOLDER and not path.exists():
@@ -233,7 +246,7 @@ def _create_file(path: Path, schema: str) -> None:
             # The log of a moved or deleted journal would be replayed into this one.
             _move_together(path, _LOGS, f"{path.stem}.without-its-log")
             place = durable.replace if is_alone else durable.create
-            place(path, _empty(schema))
+            place(path, _empty())
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")
         raise JournalError(

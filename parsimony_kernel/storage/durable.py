@@ -67,15 +67,16 @@ def _explained(path: Path, doing: str = "write") -> Iterator[None]:
         raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
-def _flush(handle: int) -> None:
+def _flush(opened: tuple[Path, int]) -> None:
+    path, handle = opened
     try:
         os.fsync(handle)
     except OSError as exc:
         if exc.errno not in _NO_FOLDER_SYNC or not stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise
+            raise storage_error(exc, path) from exc
 
 
-def _flush_all(handles: Sequence[int]) -> None:
+def _flush_all(handles: Sequence[tuple[Path, int]]) -> None:
     """Sync open files or folders side by side: a disk serves such waits together."""
     try:
         with ThreadPoolExecutor(len(handles) or 1) as pool:
@@ -83,8 +84,8 @@ def _flush_all(handles: Sequence[int]) -> None:
             # Results are read, since errors are raised then.
             _ = [*map(_flush, handles[:1]), *others]
     except RuntimeError:  # no thread can start: the process is ending, or has too many
-        for handle in handles:
-            _flush(handle)
+        for each in handles:
+            _flush(each)
 
 
 def _sync_names(*folders: Path, only_above: bool = False) -> None:
@@ -108,8 +109,8 @@ def _sync_names(*folders: Path, only_above: bool = False) -> None:
         for folder in own | dict.fromkeys(each.parent for each in news):
             # An unreadable ancestor contains no entry that we created.
             with suppress(*() if folder in own else (PermissionError,)):
-                handles.append(os.open(folder, os.O_RDONLY))
-                opened.callback(os.close, handles[-1])
+                handles.append((folder, os.open(folder, os.O_RDONLY)))
+                opened.callback(os.close, handles[-1][1])
         _flush_all(handles)
     _anchored.update(news)
 
@@ -182,8 +183,7 @@ def _drafts(
                     if like is not None:
                         _make_like(handles[path], like)
             # An empty file has no data to sync.
-            with _explained(next(iter(files), Path())):
-                _flush_all([handle for path, handle in handles.items() if files[path]])
+            _flush_all([(path, handle) for path, handle in handles.items() if files[path]])
         yield drafts
     finally:
         for draft in drafts.values():
@@ -271,8 +271,12 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return path in create_all({path: data}, mode=mode)
 
 
-def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
+def create_all(
+    files: Mapping[Path, bytes], *, mode: int = 0o666, claim: Path | None = None
+) -> frozenset[Path]:
     """Create several files like ``create``, with fewer disk waits: sync all data, then all names.
+
+    With ``claim``, the first of them, nothing is created where that one exists.
 
     Returns the paths that this call created.
     """
@@ -283,10 +287,14 @@ def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[P
     with _explained(next(iter(files), Path())):
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
         with _drafts(news, mode) as drafts:
-            made = frozenset(path for path in news if _link_new(drafts[path], path))
+            made = set[Path]()
+            for path in news:
+                with _explained(path):
+                    if claim in (None, path, *made) and _link_new(drafts[path], path):
+                        made.add(path)
         _sync_names(*(path.parent for path in files))
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
-    return made
+    return frozenset(made)
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:

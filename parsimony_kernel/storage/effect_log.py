@@ -11,24 +11,14 @@ from typing import Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.effects import Standing
-from parsimony_kernel.storage.database import Database, JournalError, storable
-
-TABLE = """
-CREATE TABLE effects (
-    key TEXT PRIMARY KEY,
-    run_id TEXT NOT NULL,
-    action TEXT NOT NULL,
-    inputs TEXT NOT NULL,
-    state TEXT NOT NULL,
-    answer TEXT NOT NULL DEFAULT 'null',
-    at TEXT NOT NULL
-);
-"""
+from parsimony_kernel.storage.database import Database, storable
 
 # Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
     "state = 'intended' AND (action, inputs) = (SELECT action, inputs FROM effects WHERE key = ?)"
 )
+
+_UNKNOWN = ", so it is not known whether it happened: look for yourself, then run the cell again."
 
 
 @dataclass(eq=False)
@@ -63,18 +53,13 @@ class JournalEffects:
         if row is None and not others:
             return None
         state, answer = row or ("intended", "null")
-        try:
+        with self.database.intact("The record of a write", _UNKNOWN):
             if state == "committed":
                 return Standing("committed", json.loads(answer))
             if state != "intended":
                 raise ValueError(state)
             keys = tuple(str(other) for other, _ in others)
             return Standing("intended", others=keys, may_go_on=any(runs for _, runs in others))
-        except (TypeError, ValueError) as exc:
-            raise JournalError(
-                f"The record of a write in the journal {self.database.path!r} is damaged, so it "
-                "is not known whether it happened: look for yourself, then run the cell again."
-            ) from exc
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         """Record, synced, that the write is about to run; ``False`` if it had begun before."""

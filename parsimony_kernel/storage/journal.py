@@ -10,7 +10,6 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,15 +20,12 @@ from pydantic_core import to_jsonable_python
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import (
     AgentEvent,
-    ArtifactPublished,
     RunCancelled,
     TurnForgotten,
     parse_event,
 )
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
-from parsimony_kernel.storage import effect_log, sent
 from parsimony_kernel.storage.database import Database, JournalError, storable
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
@@ -37,32 +33,14 @@ from parsimony_kernel.storage.seal import canonical, link
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
 GONE: Final = frozenset({"replaced", "forgotten"})
 
-_SCHEMA = f"""{effect_log.TABLE}{sent.TABLE}
-CREATE TABLE turns (
-    run_id TEXT PRIMARY KEY, notebook TEXT NOT NULL, cell_key TEXT NOT NULL,
-    ordinal INTEGER NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,
-    status TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT NOT NULL DEFAULT '',
-    summary TEXT NOT NULL DEFAULT '', connection_file TEXT NOT NULL DEFAULT '',
-    pid INTEGER NOT NULL DEFAULT 0, running_since TEXT NOT NULL DEFAULT '',
-    UNIQUE (notebook, ordinal)
-);
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL,
-    body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL
-);
-CREATE INDEX events_of_run ON events (run_id, seq);
-CREATE TABLE suspensions (
-    nonce TEXT PRIMARY KEY, run_id TEXT NOT NULL, record TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'pending'
-);
-CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
-"""
-_BREAKERS = "CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, state TEXT NOT NULL)"
+_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+# The path of the snapshot of an event that has one, as schema.sql indexes them.
+_PUBLISHES = "instr(body, '\"artifact_published\"')"
+_SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
 
 
 _log = logging.getLogger(__name__)
 
-_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
 _CUT_OFF = "the kernel ended in the middle of the turn"
 
 
@@ -138,7 +116,7 @@ class SqliteJournal:
         keyring: Keyring | None = None,
         alive: Alive = is_alive,
     ) -> None:
-        self.database = Database(path, _SCHEMA, keyring or Keyring())
+        self.database = Database(path, keyring or Keyring())
         self.clock = clock
         self._alive = alive
 
@@ -161,7 +139,7 @@ class SqliteJournal:
         ``JournalError`` if another live process is running a turn of the notebook.
         """
         with self.database.transaction() as db:
-            self._refuse_beside_another(db, notebook, pid)
+            self._refuse_beside_another(notebook, pid)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
@@ -195,7 +173,7 @@ class SqliteJournal:
             if found is None:
                 return False
             run_id, notebook = found
-            self._refuse_beside_another(db, notebook, pid)
+            self._refuse_beside_another(notebook, pid)
             db.execute("UPDATE suspensions SET state = 'consumed' WHERE nonce = ?", (nonce,))
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
@@ -205,36 +183,71 @@ class SqliteJournal:
             link(db, run_id, self._now(), _body(started))
         return True
 
-    def _refuse_beside_another(self, db: sqlite3.Connection, notebook: str, pid: int) -> None:
+    def _refuse_beside_another(self, notebook: str, pid: int) -> None:
         """Raise if another live process is running a turn of this notebook."""
-        for ordinal, other, since in db.execute(
-            "SELECT ordinal, pid, running_since FROM turns "
-            "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
-            (storable(notebook), pid),
-        ).fetchall():
-            if self._alive(int(other), str(since)):
+        for turn in self.running(notebook):
+            if turn.pid not in (0, pid) and self.has_process(turn):
                 raise JournalError(
-                    f"Turn {ordinal} of this notebook is running in another kernel (process "
-                    f"{other}): wait for it, or stop it there."
+                    f"Turn {turn.ordinal} of this notebook is running in another kernel (process "
+                    f"{turn.pid}): wait for it, or stop it there."
                 )
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
         """Record how a turn ended; synced. Replaced and forgotten turns keep their status."""
-        with self.database.transaction(synced=True) as db:
-            db.execute(
-                f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
-                "summary = ?, ended_at = ? WHERE run_id = ?",
-                (status, storable(summary), self._now(), run_id),
-            )
+        self.database.write(
+            f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
+            "summary = ?, ended_at = ? WHERE run_id = ?",
+            *(status, storable(summary), self._now(), run_id),
+            synced=True,
+        )
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         """Return the turns of one notebook or of all, oldest first."""
-        rows = self.database.select(
-            f"SELECT {_TURN_COLUMNS} FROM turns "
-            "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
-            None if notebook is None else storable(notebook),
+        if notebook is None:
+            return self._turns("TRUE ORDER BY rowid")
+        return self._turns("notebook = ? ORDER BY rowid", storable(notebook))
+
+    def running(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
+        """Return the turns, of one notebook or of all, that are running or were cut off."""
+        name = None if notebook is None else storable(notebook)
+        return self._turns("status = 'running' AND notebook = COALESCE(?, notebook)", name)
+
+    def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
+        """Return the turns that a turn of this cell builds on, oldest first.
+
+        They are the notebook's newest ``most`` that have ended and aren't replaced, forgotten or
+        purged, and the newest of the cell that was replaced.
+        """
+        return self._turns(
+            "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? "
+            "AND status NOT IN ('forgotten', 'replaced', 'running') AND request <> '' "
+            "ORDER BY ordinal DESC LIMIT ?) "
+            "UNION SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key = ? "
+            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) ORDER BY rowid",
+            *(storable(notebook), most, storable(notebook), storable(cell_key)),
         )
+
+    def _turns(self, which: str, *arguments: Any) -> tuple[TurnRow, ...]:
+        rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE {which}", *arguments)
         return tuple(TurnRow(*row) for row in rows)
+
+    def runs_of(self, notebook: str, cell_key: str) -> frozenset[str]:
+        """Return the run ids of a cell's turns."""
+        rows = self.database.select(
+            "SELECT run_id FROM turns WHERE notebook = ? AND cell_key = ?",
+            storable(notebook),
+            storable(cell_key),
+        )
+        return frozenset(run_id for (run_id,) in rows)
+
+    def gone(self, run_ids: Collection[str]) -> frozenset[str]:
+        """Return those of these runs that are replaced or forgotten."""
+        rows = self.database.select(
+            "SELECT run_id FROM turns WHERE run_id IN (SELECT value FROM json_each(?)) "
+            f"AND status IN {_GONE}",
+            json.dumps([*run_ids]),
+        )
+        return frozenset(run_id for (run_id,) in rows)
 
     def notebook_names(self) -> tuple[str, ...]:
         """Return the names of all notebooks with turns, sorted."""
@@ -278,10 +291,9 @@ class SqliteJournal:
         """Return whether the process that last ran the turn is alive and not this one."""
         return self._alive(turn.pid, turn.running_since)
 
-    def abandon_running(self, notebook: str) -> None:
-        """Cancel turns that a dead process left running."""
-        running = (turn for turn in self.turns(notebook) if turn.status == "running")
-        dead = [turn for turn in running if not self.has_process(turn)]
+    def abandon_running(self, notebook: str | None = None) -> None:
+        """Cancel turns, of one notebook or of all, that a dead process left running."""
+        dead = [turn for turn in self.running(notebook) if not self.has_process(turn)]
         with self.database.transaction() as db:
             for turn in dead:
                 found = db.execute(
@@ -307,22 +319,14 @@ class SqliteJournal:
         )
         return tuple(self._event(seq, body) for seq, body in rows)
 
-    def published(self, since: str) -> frozenset[ArtifactRef]:
-        """Return the snapshots published since then (ISO 8601), except by replaced or forgotten
-        turns."""
+    def published(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those snapshots that a turn published which isn't replaced or forgotten."""
         rows = self.database.select(
-            "SELECT seq, body FROM events JOIN turns ON turns.run_id = events.run_id "
-            f"WHERE events.at >= ? AND turns.status NOT IN {_GONE} "
-            "AND instr(body, '\"artifact_published\"')",
-            since,
+            f"SELECT {_SNAPSHOT} FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
+            f"AND {_SNAPSHOT} IN (SELECT value FROM json_each(?)) AND status NOT IN {_GONE}",
+            json.dumps([*paths]),
         )
-        found = set[ArtifactRef]()
-        for row in rows:
-            with suppress(JournalError, ValueError):  # damaged, or no event of any release
-                event = self._event(*row)
-                if isinstance(event, ArtifactPublished):
-                    found.add(ArtifactRef(event.kind, event.logical_id, event.content_sha))
-        return frozenset(found)
+        return frozenset(path for (path,) in rows)
 
     def witness(self, log: str, seal: str) -> None:
         """Record that the log of an artifact has a line with this digest.
@@ -330,8 +334,7 @@ class SqliteJournal:
         This lets a check find lines that were removed or rewritten. ``log`` is the log's path in
         the workspace.
         """
-        with self.database.transaction() as db:
-            db.execute("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", (storable(log), seal))
+        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", storable(log), seal)
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """Return the recorded line digests of each artifact log, by its path."""
@@ -353,13 +356,9 @@ class SqliteJournal:
             self.database.seal.renew()
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
-        try:
+        remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
+        with self.database.intact(f"Entry {seq}", remedy):
             return parse_event(json.loads(body))
-        except (ValueError, TypeError) as exc:  # no JSON, or no event
-            raise JournalError(
-                f"Entry {seq} of the journal {self.database.path!r} is damaged: check the whole "
-                "with 'jupyter parsimony verify', and restore the file from a backup."
-            ) from exc
 
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
@@ -377,23 +376,24 @@ class SqliteJournal:
 
     def suspend(self, record: SuspensionRecord) -> None:
         """Store a question until it is answered; synced. A known nonce is left unchanged."""
-        with self.database.transaction(synced=True) as db:
-            # The no-op update forces a page write: without one nothing is synced, and an earlier
-            # writer of this question may have been killed before its sync.
-            db.execute(
-                "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
-                "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
-                (record.nonce, record.run_id, canonical(record.model_dump(mode="json"))),
-            )
+        # The no-op update forces a page write: without one nothing is synced, and an earlier
+        # writer of this question may have been killed before its sync.
+        self.database.write(
+            "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
+            "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
+            *(record.nonce, record.run_id, canonical(record.model_dump(mode="json"))),
+            synced=True,
+        )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
         """Return the pending questions, newest first, except of replaced or forgotten turns."""
         rows = self.database.select(
+            # CROSS and + keep SQLite from walking all turns, or all questions in their order.
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
-            "JOIN turns ON turns.run_id = suspensions.run_id "
+            "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
             "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
-            "ORDER BY suspensions.rowid DESC",
+            "ORDER BY +suspensions.rowid DESC",
             None if notebook is None else storable(notebook),
         )
         pending: list[PendingRow] = []
@@ -408,25 +408,20 @@ class SqliteJournal:
         return tuple(pending)
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
-        try:
+        remedy = ", or a newer Parsimony asked it: update Parsimony, or run its cell again."
+        with self.database.intact(f"The question {nonce!r}", remedy):
             return SuspensionRecord.model_validate(json.loads(text))
-        except (ValueError, TypeError) as exc:
-            raise JournalError(
-                f"The question {nonce!r} in the journal {self.database.path!r} is damaged, or a "
-                "newer Parsimony asked it: update Parsimony, or run its cell again."
-            ) from exc
 
     def reopen(self, nonce: str) -> None:
         """Make a question pending again whose answer had no effect; synced."""
-        with self.database.transaction(synced=True) as db:
-            db.execute("UPDATE suspensions SET state = 'pending' WHERE nonce = ?", (nonce,))
+        update = "UPDATE suspensions SET state = 'pending' WHERE nonce = ?"
+        self.database.write(update, nonce, synced=True)
 
     def withdraw(self, run_id: str, *, again: bool = False) -> None:
         """Withdraw a turn's pending question, or with ``again`` ask it once more; synced."""
         to, since = ("pending", "withdrawn") if again else ("withdrawn", "pending")
         update = "UPDATE suspensions SET state = ? WHERE state = ? AND run_id = ?"
-        with self.database.transaction(synced=True) as db:
-            db.execute(update, (to, since, run_id))
+        self.database.write(update, to, since, run_id, synced=True)
 
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""
@@ -467,8 +462,6 @@ class JournalBreakers:
         key = storable(name)
         try:
             with self.journal.database.transaction() as db:
-                # Every time: the journal starts a new file if its own was removed.
-                db.execute(_BREAKERS)
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
                 before = parse(row[0] if row else None)
                 # Read the clock under the lock: an earlier reading may precede the stored times.

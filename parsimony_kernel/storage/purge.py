@@ -77,22 +77,24 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     """
     answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
     limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
+    with journal.database.reading("look through") as db:
+        rows = db.execute(_OLD, limits).fetchall()
+        old = [run_id for run_id, is_needed in rows if not is_needed]
+        counted = "SELECT COUNT(*) FROM events WHERE run_id IN (SELECT value FROM json_each(?))"
+        (events,) = db.execute(counted, (json.dumps(old),)).fetchone()
     if dry_run:
-        with journal.database.reading("look through") as db:
-            old, kept = _old(db, limits)
-            counted = "SELECT COUNT(*) FROM events WHERE run_id IN (SELECT value FROM json_each(?))"
-            (events,) = db.execute(counted, (json.dumps(old),)).fetchone()
-        return Purged(len(old), events, kept)
-    turns = events = 0
-    while True:
+        return Purged(len(old), events, len(rows) - len(old))
+    emptied = list[int]()
+    for start in range(0, len(old), _BATCH):
         with journal.database.transaction(synced=True) as db:
             # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
-            old, kept = _old(db, limits)
-            events += sum(_emptied(db, run_id) for run_id in old[:_BATCH])
-        turns += len(old[:_BATCH])
-        if not old:
-            return Purged(turns, events, kept, _shrink(journal))
+            # Resumed or asked meanwhile: looked up again, and not in the whole journal.
+            needed = {run_id for (run_id,) in db.execute(_NEEDED, limits)}
+            batch = [run_id for run_id in old[start : start + _BATCH] if run_id not in needed]
+            emptied += [_emptied(db, run_id) for run_id in batch]
+    turns = len(emptied)
+    return Purged(turns, sum(emptied), len(rows) - turns, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
@@ -102,13 +104,6 @@ def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
         for path in sorted((workspace / ARTIFACT_FOLDER / "replaced").rglob("*"))
         if path.is_file() and not path.is_symlink() and path.stat().st_mtime < before.timestamp()
     )
-
-
-def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], int]:
-    """Return the old runs to empty, and how many old runs are kept."""
-    rows = db.execute(_OLD, limits).fetchall()
-    old = [run_id for run_id, is_needed in rows if not is_needed]
-    return old, len(rows) - len(old)
 
 
 def _emptied(db: sqlite3.Connection, run_id: str) -> int:
@@ -125,8 +120,7 @@ def _shrink(journal: SqliteJournal) -> str:
     try:
         with journal.database.reading("shrink") as db:
             folded = _folded(db)
-            running = (each for each in journal.turns() if each.status == "running")
-            if any(map(journal.has_process, running)):  # a dead one is no hindrance
+            if any(map(journal.has_process, journal.running())):  # a dead one is no hindrance
                 return folded or f"{_MAY_LIE}, which isn't copied while a turn runs."
             db.execute("VACUUM")  # split pages still contain old bytes
             return _folded(db)

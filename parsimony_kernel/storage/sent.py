@@ -5,25 +5,14 @@ their index in the previous request of the same run.
 """
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.storage.database import Database, JournalError, storable
+from parsimony_kernel.storage.database import Database, storable
 
-TABLE = """
-CREATE TABLE sent (
-    run_id TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    at TEXT NOT NULL,
-    model TEXT NOT NULL,
-    request TEXT NOT NULL,
-    PRIMARY KEY (run_id, seq)
-);
-"""
 _LISTS = ("messages", "tools")
 
 
@@ -73,24 +62,24 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
         "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", run_id
     )
     found, before = list[SentRequest](), dict[str, list[Any]]()
-    try:
+    with database.intact("What was sent in a turn", ": restore the file from a backup."):
         for at, model, text in rows:
             told = json.loads(text)
             before = {name: _whole(before.get(name, []), told[name]) for name in _LISTS}
             lists = {name: each or () for name, each in before.items()}
             found.append(SentRequest(at, model, ModelRequest(**{**told, **lists})))
-    except (LookupError, TypeError, ValueError) as exc:
-        raise JournalError(
-            f"What was sent in a turn cannot be read from the journal {database.path!r}: it is "
-            "damaged. Restore the file from a backup."
-        ) from exc
     return tuple(found)
 
 
-def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]:
-    """Return the names of the models that received requests of these runs."""
-    rows = database.select("SELECT DISTINCT run_id, model FROM sent")
-    return frozenset(model for run_id, model in rows if run_id in run_ids)
+def has_asked(database: Database, notebook: str, *, but: str) -> bool:
+    """Return whether any model other than ``but`` received a request of this notebook."""
+    rows = database.select(
+        "SELECT 1 FROM turns JOIN sent USING (run_id) "
+        "WHERE notebook = ? AND sent.model <> ? LIMIT 1",
+        storable(notebook),
+        but,
+    )
+    return bool(rows)
 
 
 def _text(value: Any) -> bytes:

@@ -12,11 +12,11 @@ from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view.parts import Part, Sentence
 
 StepState = Literal[
-    "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
+    "running", "done", "waiting", "answered", "allowed", "declined", "refused", "failed", "stopped"
 ]
 
 
-EndKind = Literal["result", "handoff", "partial", "cancelled"]
+EndKind = Literal["result", "handoff", "declined", "partial", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class QuestionBlock(Block):
     """A question of the run.
 
     ``reply`` is ``None`` until it is answered, ``chosen`` the index of the choice that was picked.
-    ``has_buttons`` means that it can be clicked where it is displayed.
+    ``turn`` is the number of its turn where it has, or had, buttons.
     """
 
     question: str
@@ -120,7 +120,7 @@ class QuestionBlock(Block):
     choice_ids: tuple[str, ...] = ()
     reply: str | None = None
     chosen: int | None = None
-    has_buttons: bool = False
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class ReplyBlock(Block):
 
 @dataclass(frozen=True)
 class EndBlock(Block):
-    """The end of a run: done, unable to continue, stopped early by itself, or stopped from outside.
+    """The end of a run: done, unable to continue, declined by the person, stopped early by itself,
+    or stopped from outside.
 
     ``words`` are the answer or the reason, ``lists`` the labelled lists below it, ``not_found``
     claims in the answer that no result supports, ``published`` one sentence for each publication.

@@ -122,8 +122,6 @@ def fenced(text: str, language: str = "") -> str:
 
 def broken(text: str, width: int) -> list[str]:
     """Split ``text`` into pieces of at most ``width`` terminal columns (at least one character)."""
-    if wcswidth(text) <= width:
-        return [text]
     pieces = [""]
     for char in text:
         if pieces[-1] and wcswidth(pieces[-1] + char) > width:

@@ -104,7 +104,8 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             rationale = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != rationale]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            _close(view, "handed_off", "handoff", event.rationale, **what_now)
+            kind, words = _why_not(view, event.rationale)
+            _close(view, "handed_off", kind, words, **what_now)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
             _close(view, "stopped", "partial", event.missing, **known)
@@ -140,7 +141,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
     # A step that the person's answer did not restart was not allowed.
-    view.mark("answered", "refused")
+    view.mark("answered", "declined")
     view.settle()
     view.activity = "Working"
     view.count(calls=1, elapsed_s=event.duration_s, priced_usd=event.cost_usd or 0.0)
@@ -178,6 +179,18 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         view.add(block)
 
 
+def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
+    """Return the kind of a handoff and its words; after a declined step, with what stands."""
+    attempts = [e for e in view.closed if isinstance(e, bl.StepBlock | bl.RecoveryBlock)]
+    step = view.last(bl.StepBlock, state="declined")
+    if step is None or step is not attempts[-1]:
+        return "handoff", rationale
+    what = step.purpose or f"step {step.number}"
+    told = rationale if what in rationale else f"Not run: {what}. {rationale}"
+    stands = "" if view.variables else "Nothing was made before that. "
+    return "declined", f"{told}\n\n{stands}Run the cell again to be asked again."
+
+
 def _close(view: RunView, status: str, kind: bl.EndKind, text: str, **lists: Sequence[str]) -> None:
     """End a run that needs no answer, with labelled ``lists`` below its words."""
     cut_lists = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
@@ -211,7 +224,7 @@ def _without_publications(published: Sequence[pt.Sentence], text: str) -> str:
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
-    view.mark("answered", "refused")
+    view.mark("answered", "declined")
     view.mark("running", "stopped")
     if status != "suspended":  # a suspended run's steps still wait
         view.mark("waiting", "stopped")

@@ -76,7 +76,7 @@ def notes(*lines: str) -> pt.Section:
 
 def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
     if block.words:
-        yield pt.Paragraph((block.words,), "words")
+        yield pt.note(block.words)
     if block.shared:
         yield pt.note("Read from your notebook: " + "; ".join(block.shared))
 
@@ -206,16 +206,15 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         yield pt.Paragraph(pt.spans_of(block.context))
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
-    how = pt.Mono(f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}")
+    which = f"--turn {block.turn} " if block.turn else ""
+    how = pt.Mono(f"%agent answer {which}{'NUMBER' if block.choices else 'YOUR WORDS'}")
     # While there are buttons, the style sheet hides the list and this.
-    if block.has_buttons:
-        restarted = "If the kernel was restarted, run the cells above and this one again; if you"
-        shown = (pt.Mono("%agent show"), " draws the answer. Otherwise run ")
-        instead = (f"{restarted} have answered, ", *shown, how, " in a cell.")
-        yield pt.Paragraph(instead, "note pk-how")
+    yield pt.Paragraph(("To answer, run ", how, " in a cell."), "note pk-how")
+    if block.turn:
+        again = "Kernel restarted? Run the cells above and this one again. Already answered? "
+        shown = pt.Mono(f"%agent show {block.turn}")
+        yield pt.Paragraph((again, shown, " draws the answer."), "note pk-how")
         yield pt.note("Run All stops here until you answer.")
-    else:
-        yield pt.Paragraph(("To answer, run ", how, " in a cell."), "note pk-how")
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:
@@ -323,7 +322,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     # A refusal has only looked something up, and the commands pass it over.
-    is_over = isinstance(outcome, bl.EndBlock) and outcome.kind != "handoff"
+    is_over = isinstance(outcome, bl.EndBlock) and outcome.kind not in ("handoff", "declined")
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
@@ -433,10 +432,6 @@ def _summary(
     label = counted(len(shown), "step") if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
-        if outcome.kind == "handoff":
-            # Looking something up is no attempt.
-            tried = [each for each in steps if each.made or each.state != "done"]
-            return (f"{label} tried" if shown and (tried or outcome.variables) else "Details",)
         if outcome.kind != "result":
             return (label,)
         named = set(_NAME.findall(outcome.words))

@@ -54,7 +54,7 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
             room = width - wcswidth(rest)
-            for piece in [word] if word != marked else broken(word, room):
+            for piece in [word] if word != marked or len(word) < room // 2 else broken(word, room):
                 if (gap or lines) and wcswidth(line + gap + piece) > width:
                     # Drop the indentation if it leaves no room for the first word.
                     lines += [line] if gap else []

@@ -2,11 +2,12 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import pytest
 
+from parsimony_kernel.artifacts.places import Folder
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
@@ -15,6 +16,7 @@ from parsimony_kernel.artifacts.store import (
     parse_reference,
     reference,
 )
+from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -263,6 +265,23 @@ def test_one_of_eight_processes_wins_a_live_name(
     assert sorted(said) == ["lost"] * 7 + ["won"]
     published = ArtifactStore(tmp_path).list()
     assert [entry.title for entry in published] == [f"n{said.index('won')}"]
+    assert verify(ArtifactStore(tmp_path)).ok
+
+
+class _Late(Folder):
+    """Another notebook takes the name between our look and our claim."""
+
+    def create_all(self, files: Mapping[str, bytes], log: str, claim: str) -> Collection[str]:
+        other = ArtifactStore(self._root)
+        other.publish(_entry(b"1", logical_id="a", live_name="Sales", notebook="a.ipynb"), b"1")
+        return super().create_all(files, log, claim)
+
+
+def test_loser_of_a_live_name_leaves_no_log(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, place=_Late(tmp_path))
+    with pytest.raises(LiveNameCollisionError):
+        store.publish(_entry(b"2", logical_id="b", live_name="Sales", notebook="b.ipynb"), b"2")
+    assert verify(ArtifactStore(tmp_path)).ok
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])

@@ -21,7 +21,7 @@ def test_name_passes_to_a_sibling_that_read_it_and_no_further(tmp_path: Path) ->
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
     first = mine.publish("notebook", "x = 1", title="clean", run_id="r")
     for seen in (set(), {("notebook", "cleaner")}, {("report", "clean")}):
-        with pytest.raises(LiveNameCollisionError, match="read that notebook first"):
+        with pytest.raises(LiveNameCollisionError, match="to replace that notebook, read it first"):
             other.publish("notebook", "x = 2", title="clean", run_id="r", seen=seen)
     seen = {("notebook", "CLEAN")}
     taken = other.publish("notebook", "x = 2", title="clean", run_id="r", seen=seen)

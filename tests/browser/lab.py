@@ -210,10 +210,17 @@ class Lab:
         self.wait_until_idle()
 
     def wait_until_idle(self) -> None:
-        """Wait for the kernel of the open notebook."""
+        """Wait until the kernel of the open notebook is idle and no cell of it waits for its end.
+
+        A cell that was just sent leaves the kernel idle, from the one before, for a while.
+        """
         self.page.wait_for_function(
-            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'"
+            """() => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                const prompts = [...(panel?.node.querySelectorAll('.jp-InputPrompt') ?? [])];
+                return panel?.sessionContext?.session?.kernel?.status === 'idle'
+                    && !prompts.some(each => each.textContent.includes('*'));
+            }"""
         )
 
     def run(self, source: str) -> Locator:
@@ -244,14 +251,15 @@ class Lab:
         saved: dict[str, Any] = json.loads((self.server.root / self.path).read_text())
         return saved
 
-    def close_notebook(self) -> None:
-        """Close the open notebook, which has been saved, and shut its kernel down."""
+    def close_notebook(self, *, ends_kernel: bool = True) -> None:
+        """Close the open notebook, which has been saved; by default shut its kernel down."""
         self.page.evaluate(
-            """async () => {
+            """async endsKernel => {
                 const panel = window.jupyterapp.shell.currentWidget;
-                await panel.sessionContext.shutdown();
+                if (endsKernel) await panel.sessionContext.shutdown();
                 panel.dispose();
-            }"""
+            }""",
+            ends_kernel,
         )
         expect(self.page.locator(".jp-Notebook")).to_have_count(0)
 
@@ -410,11 +418,14 @@ def browse(
             expect.set_options(timeout=PATIENCE_MS)
             lab = Lab(page, server, pictures)
 
-            def dismiss(dialog: Dialog) -> None:
+            def take(dialog: Dialog) -> None:
+                if dialog.type == "beforeunload":  # Lab's own, where something came after a save
+                    dialog.accept()
+                    return
                 lab.dialogs.append(dialog.message)
                 dialog.dismiss()
 
-            page.on("dialog", dismiss)
+            page.on("dialog", take)
             page.on("request", lambda request: lab.requests.append(request.url))
 
             def hear(message: ConsoleMessage) -> None:

@@ -33,6 +33,7 @@ _MEASURE = """root => {
     };
 }"""
 
+SHOWN = ".pk-table, .vega-embed svg.marks, .vega-embed canvas, .jp-RenderedImage img"
 _FILLS = "all => [...new Set(all.map(each => getComputedStyle(each).fill))]"
 
 
@@ -42,6 +43,8 @@ def measured(cell: Locator) -> dict[str, Any]:
 
 
 def assert_answer_first(cell: Locator, *, shows: bool) -> None:
+    if shows:  # a chart is drawn again where its pixels, a theme or a width come
+        expect(cell.locator(SHOWN).locator("visible=true").first).to_be_visible()
     found = measured(cell)
     if found["answer"] is not None:  # a table may be all of it
         assert found["answer"][1] <= FIRST_PX
@@ -139,6 +142,7 @@ def test_answer_of_ten_turns_is_first_and_saved_small(lab: Lab) -> None:
             lab.use_theme(f"JupyterLab {theme}")
             lab.picture(f"turn-{name}-{theme.lower()}", cell)
         if name == "chart":  # the chart was drawn again, with its pixels, in the dark
+            expect(cell.locator("svg.marks text").first).to_be_visible()
             fills = cell.locator("svg.marks text").evaluate_all(_FILLS)
             assert len(fills) == 1
         lab.toggle_file_browser()

@@ -21,8 +21,9 @@ def ask(lab: Lab) -> Locator:
     cell = lab.run("%%agent\nwhere does it rain most")
     expect(cell.get_by_role("button", name="January")).to_be_visible()
     lab.wait_until_idle()
-    # The fold stands below the buttons, and is drawn after them.
-    expect(cell.locator("details > summary").last).to_be_visible()
+    # The fold stands below the buttons, and is drawn after them; the chart's menu is one as well.
+    expect(cell.locator("details.pk-fold > summary")).to_be_visible()
+    expect(cell.locator("svg.marks")).to_contain_text("Rain in January")
     return cell
 
 

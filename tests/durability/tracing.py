@@ -18,6 +18,8 @@ _WRITING = (
 WRITING = _WRITING.split()
 
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
+_BEGUN = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
+_ENDED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)$")
 _NAME = re.compile(r"^(?:\d+ +)?(\w+)\(")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 
@@ -54,6 +56,26 @@ def operations_in(log: Path, root: Path) -> list[Op]:
     return list(_Reader(root).operations(log.read_text().splitlines()))
 
 
+def _whole(lines: list[str]) -> Iterator[str]:
+    """Join the halves of each call that another thread's line stands between.
+
+    It has come to pass where it ends, save that a closed handle may be given out at once.
+    """
+    begun = dict[str, str]()
+    for line in lines:
+        if half := _BEGUN.match(line):
+            thread, text = half.groups()
+            begun[thread] = text
+            if text.startswith("close("):
+                yield f"{thread} {text}) = 0"
+        elif half := _ENDED.match(line):
+            thread, name, text = half.groups()
+            if name != "close":
+                yield f"{thread} {begun.pop(thread)}{text}"
+        else:
+            yield line
+
+
 class _Reader:
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -63,7 +85,7 @@ class _Reader:
         self._count = 0
 
     def operations(self, lines: list[str]) -> Iterator[Op]:
-        for line in lines:
+        for line in _whole(lines):
             call = _CALL.match(line)
             if call is not None and int(call[3]) >= 0:
                 texts = [bytes.fromhex(text.replace("\\x", "")) for text in _TEXT.findall(call[2])]

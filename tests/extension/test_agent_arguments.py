@@ -147,7 +147,7 @@ def test_empty_line_has_no_subcommand_and_help_three_spellings() -> None:
         ("history 2", {"turn": "2"}),
         ("history --from old.ipynb", {"from": "old.ipynb"}),
         ("code 2 --cells", {"turn": "2", "cells": True}),
-        ('slice warm "my warm.py"', {"name": "warm", "file": "my warm.py"}),
+        ('procedure "my task.yaml"', {"file": "my task.yaml"}),
         ("tools", {}),
         ("tools add area", {"do": "add", "name": "area"}),
         ("tools  remove\tarea ", {"do": "remove", "name": "area"}),

@@ -1,6 +1,5 @@
 """The past of a notebook's variables, asked for by magics in a shell with real turns."""
 
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ import pytest
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from parsimony_agent.extension import install
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
@@ -66,23 +67,6 @@ def test_chain_crosses_user_and_agent_cells(notebook: Callable[..., Said]) -> No
     assert "nlargest" not in first
     for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
         assert part.casefold() in steps.casefold()
-
-
-def test_slice_never_overwrites_a_file(
-    notebook: Callable[..., Said],
-    shell: Any,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    said = notebook()
-    said(LOAD)
-    assert "Written into sales.py: " in said("%agent slice sales sales.py")
-    made = runpy.run_path(str(tmp_path / "sales.py"))
-    assert made["sales"].equals(shell.user_ns["sales"])
-    (tmp_path / "mine.py").write_text("mine")
-    assert not shell.run_cell("%agent slice sales mine.py").success
-    assert "exists already" in capsys.readouterr().out
-    assert (tmp_path / "mine.py").read_text() == "mine"
 
 
 def test_unknown_maker_is_stated(
@@ -244,3 +228,37 @@ def test_refresh_reports_changed_source(
     assert not shell.run_cell("%agent refresh By town").success
     assert "'sales.csv': changed since" in capsys.readouterr().out
     assert "changed ('sales.csv' changed)" in said("%agent refresh --accept By town")
+
+
+@pytest.mark.parametrize("model", ["offline", "scripted"])
+def test_declined_step_says_what_was_not_run_and_what_stands(
+    notebook: Callable[..., Said], model: str
+) -> None:
+    why = "There is no other way."
+    unable = call("return_unable", rationale=why, blockers=[why], suggested_next_steps=[])
+    said = notebook(call("run_code", code="pass", purpose="Sum eur by town"), unable)
+    said(LOAD)
+    if model == "offline":
+        said("%agent model offline")
+    said("%%agent --approve ask\nsum eur by town")
+    told = said("%agent answer 3")
+    for each in ("You declined this", "Nothing was made before that.", "Run the cell again"):
+        assert each in told
+    assert "eur by town" in told
+    assert "can't do this" not in told
+    assert "Try" not in told
+
+
+def test_taken_title_is_told_in_words_with_a_remedy(
+    notebook: Callable[..., Said], tmp_path: Path
+) -> None:
+    (tmp_path / "b.ipynb").write_text("{}")
+    others = Publisher(ArtifactStore(tmp_path), notebook_path="b.ipynb")
+    others.publish("report", "Theirs.", title="Sales", run_id="r")
+    said = notebook()
+    said("%agent model offline")
+    said(LOAD)
+    said("%%agent\nsum eur by town")
+    told = " ".join(said('%%agent\npublish it as a report "Sales"').split())
+    assert "belongs to 'b.ipynb'. Publish under another name" in told
+    assert "Error:" not in told.replace(" Error: ", " ")

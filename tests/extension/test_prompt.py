@@ -129,19 +129,19 @@ def test_foreign_text_is_cleaned() -> None:
 
 @pytest.mark.parametrize("magic", ["%agent", "%parsimony"])
 def test_undrawable_widget_says_what_draws_it(magic: str) -> None:
-    data, _ = Prompt(CHOICES, lambda _: None, magic=magic).bundle()
-    assert data["text/plain"] == f"{magic} show in a cell draws this again, and keeps it."
+    data, _ = Prompt(CHOICES, lambda _: None, magic=magic, turn=4).bundle()
+    assert data["text/plain"] == f"{magic} show 4 in a cell draws this again, and keeps it."
 
 
-def test_reloaded_page_shows_continuation_in_widget() -> None:
-    prompt = Prompt(CHOICES, lambda _: None)
+def test_page_that_draws_no_updates_shows_continuation_in_widget() -> None:
+    prompt = Prompt(CHOICES, lambda _: None, turn=4)
     click(prompt.buttons[0])
     prompt.settle("")
     assert prompt.bundle()[0]["text/plain"] == " "
     (shown,) = prompt.widget.children
     assert "Going on" in shown.value
     prompt.tell("<p>There it is.</p>")
-    how = "%agent show in a cell draws this again, and keeps it."
+    how = "%agent show 4 in a cell draws this again, and keeps it."
     told = f"Not yet in the notebook's file: {how}"
     assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None

@@ -138,10 +138,10 @@ def test_export_says_how_to_answer(place: Path) -> None:
     notebook = live(place, SOURCES[:2])
     assert any(WIDGET in each.get("data", {}) for each in outputs(notebook))
     asked = "Shall the chart be published? It has three bars."
-    instead = "Yes, publish it No, leave it If the kernel was restarted, run the cells above and"
-    instead += " this one again; if you have answered, %agent show draws the answer. Otherwise run"
-    instead += " %agent answer NUMBER in a cell."
-    how = "%agent show in a cell draws this again, and keeps it."
+    instead = "Yes, publish it No, leave it To answer, run %agent answer --turn 1 NUMBER in a cell."
+    instead += " Kernel restarted? Run the cells above and this one again. Already answered?"
+    instead += " %agent show 1 draws the answer."
+    how = "%agent show 1 in a cell draws this again, and keeps it."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

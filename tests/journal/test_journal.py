@@ -298,7 +298,7 @@ def test_corrupt_entry_is_named_on_read(written: Path) -> None:
     _change(written, "UPDATE events SET body = '{' WHERE seq = 3")
     with (
         closing(SqliteJournal(written)) as journal,
-        pytest.raises(JournalError, match=r"Entry 3 of the journal .* is damaged: check"),
+        pytest.raises(JournalError, match=r"Entry 3 in the journal .* is damaged: check"),
     ):
         journal.events("a")
 
@@ -332,9 +332,9 @@ def _of_format(number: int) -> Callable[[Path], object]:
     [
         (lambda path: path.write_bytes(b""), "journal --set-aside"),
         (lambda path: path.write_bytes(b"no database, but it is long" * 30), "journal --set-aside"),
-        (_of_format(0), "format 0 and this program reads format 5"),
-        (_of_format(3), "format 3 and this program reads format 5"),
-        (_of_format(99), "format 99 and this program reads format 5"),
+        (_of_format(0), "format 0 and this program reads format 6"),
+        (_of_format(3), "format 3 and this program reads format 6"),
+        (_of_format(99), "format 99 and this program reads format 6"),
         (lambda path: path.symlink_to(path.with_name("elsewhere")), "is a link"),
         (Path.mkdir, "Cannot open the journal"),
         (

@@ -190,6 +190,23 @@ def test_uncertain_write_keeps_its_turn(
     assert len(journal.events("open")) == 3
 
 
+def test_turn_that_is_needed_meanwhile_stays(
+    journal: SqliteJournal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aged(journal, clock)
+    emptied = purging._emptied
+
+    def while_another_writes(db: sqlite3.Connection, run_id: str) -> int:
+        db.execute("INSERT INTO effects VALUES ('k', 'old2', '', '', 'intended', 'null', '')")
+        return emptied(db, run_id)
+
+    monkeypatch.setattr(purging, "_BATCH", 1)
+    monkeypatch.setattr(purging, "_emptied", while_another_writes)
+    done = purge(journal, BEFORE, dry_run=False)
+    assert (done.turns, done.events, done.kept) == (1, 3, 1)
+    assert (journal.events("old1"), len(journal.events("old2"))) == ((), 3)
+
+
 def test_orphaned_entries_are_purged_when_all_are_old(
     journal: SqliteJournal, clock: ManualClock, place: Path
 ) -> None:

@@ -115,13 +115,14 @@ def test_continuing_process_repeats_what_it_cannot_know(journal: SqliteJournal) 
 
 def test_old_journal_has_no_requests(journal: SqliteJournal) -> None:
     assert sent.sent_by(journal.database, "r1") == ()
-    assert sent.models_asked(journal.database, {"r1"}) == frozenset()
 
 
-def test_models_of_other_runs_are_not_listed(journal: SqliteJournal) -> None:
-    keep(journal, "r1", ModelRequest([]), model="one/a")
-    keep(journal, "r2", ModelRequest([]), model="two/b")
-    assert sent.models_asked(journal.database, {"r1", "r3"}) == {"one/a"}
+def test_models_of_other_notebooks_do_not_count(journal: SqliteJournal) -> None:
+    for run_id, notebook, model in (("r1", "a", "one/a"), ("r2", "b", "two/b")):
+        journal.begin_turn(run_id, notebook=notebook, cell_key="c", request="go", model=model)
+        keep(journal, run_id, ModelRequest([]), model=model)
+    asked = [sent.has_asked(journal.database, name, but="one/a") for name in ("a", "b", "c")]
+    assert asked == [False, True, False]
 
 
 def test_live_object_in_request_is_kept_as_text(journal: SqliteJournal) -> None:

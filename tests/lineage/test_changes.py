@@ -147,22 +147,22 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     await desk.turn("2", "x = x * 10")
     left, stays = "Kept, as changed or used since: x", "It stays on record: try again once you have"
     assert shown.undo("1") == [
-        left,
         f"Turn 1 (add it): nothing is undone. {stays} undone what came since.",
+        left,
     ]
     assert shown.journal.events("1") == ()
     for number in (2, 1):
         assert shown.undo() == [
-            "Restored: x",
             f"Turn {number} (add it) is undone, except new files and effects outside. "
             "%agent redo re-applies it.",
+            "Restored: x",
         ]
     assert shown.redo("2") == [
-        left,
         f"Turn 2 (add it): nothing is re-applied. {stays} re-applied the turns before it.",
+        left,
     ]
-    assert shown.redo()[1] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
-    assert shown.redo()[1] == "Turn 2 (add it) is re-applied. %agent undo takes it back."
+    assert shown.redo()[0] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
+    assert shown.redo()[0] == "Turn 2 (add it) is re-applied. %agent undo takes it back."
     written = shown.journal.database.select("SELECT run_id FROM events ORDER BY seq")
     assert [run_id for (run_id,) in written] == ["2", "1", "1", "2"]
     assert desk["x"] == 20

@@ -75,6 +75,7 @@ async def test_uncopied_changes_are_named(
         ("import sys", "sys.path.append('a'); sys.path.pop()", "sys"),
         ("import collections.abc as abc", "abc.Sized.register(type('A', (), {}))", "abc"),
         ("import abc\nclass A(abc.ABC): pass", "A.register(type('B', (), {}))", "A"),
+        ("import abc\nclass A(abc.ABC): pass", "@A.register\nclass B: pass", "A"),
         ("import abc\nclass A(abc.ABC): pass", "A.size = 5", ""),
     ],
 )

@@ -61,6 +61,7 @@ def cell(text: str, html: str = "", **facts: Any) -> Any:
     ("saved", "now", "told"),
     [
         (cell("a", elapsed_s=1.5, run_id="a"), cell("a", elapsed_s=2.5, run_id="b"), None),
+        (cell("a", display="a"), cell("a", display="b"), None),
         (cell("busy  2026-11-22 21:17\n"), cell("busy  2027-01-02 03:04\n"), None),
         (
             cell("trying again after 1 s, attempt 2"),

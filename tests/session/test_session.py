@@ -1,6 +1,7 @@
 """A notebook's turns: one at a time, written down, answerable later and elsewhere."""
 
 import asyncio
+import itertools
 import os
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from benchmarks.journal import fill, rounds_of
 from parsimony_agent.overview import history
 from parsimony_kernel.core.chat import ModelRequest, Usage
 from parsimony_kernel.core.events import (
@@ -424,3 +426,23 @@ async def test_reused_process_id_is_not_waited_for(start: Any, folder: Path) -> 
             ("2001-01-01T00:00:00+00:00", os.getppid()),
         )
     assert isinstance((await gather(session.turn("sum", cell_key="a")))[-1], RunCompleted)
+
+
+@pytest.mark.parametrize("notebooks", [1, 8], ids=["one notebook", "eight"])
+async def test_turn_costs_as_much_in_a_large_journal(tmp_path: Path, notebooks: int) -> None:
+    """Counted in the steps of SQLite's virtual machine, a hundred at a time."""
+
+    def steps(session: NotebookSession) -> Any:
+        counted = itertools.count()
+        with session.journal.database.reading("count in") as db:
+            db.set_progress_handler(lambda: next(counted) < 0, 100)
+        return lambda: next(counted)
+
+    took = []
+    for turns in (120, 480):
+        folder = tmp_path / str(turns)
+        folder.mkdir()
+        fill(folder, turns, notebooks)
+        took.append(await rounds_of(folder, 1, steps))
+    for kind, (few,) in took[0].items():
+        assert took[1][kind][0] <= few + 1, f"{kind}: {took}"

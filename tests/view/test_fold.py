@@ -241,9 +241,30 @@ def test_approved_step_keeps_its_number() -> None:
 
 
 @pytest.mark.parametrize("then", [asked_model(), ev.PartialRunSummary(missing="it")])
-def test_declined_step_is_refused(then: ev.AgentEvent) -> None:
+def test_step_that_does_not_begin_again_is_declined(then: ev.AgentEvent) -> None:
     assert only(replay([*held(), started(reply="no")]), bl.StepBlock).state == "answered"
-    assert only(replay([*held(), started(reply="no"), then]), bl.StepBlock).state == "refused"
+    assert only(replay([*held(), started(reply="no"), then]), bl.StepBlock).state == "declined"
+
+
+@pytest.mark.parametrize(
+    ("variables", "stands"),
+    [
+        ((), "Nothing was made before that. Run the cell again to be asked again."),
+        (("sales",), "Made before that, and kept: sales"),
+    ],
+)
+def test_end_after_declined_step_says_what_was_not_run_and_what_stands(
+    variables: tuple[str, ...], stands: str
+) -> None:
+    made = ev.StateSnapshot(iteration=1, variables=variables)
+    told = ev.Handoff(rationale="No other way is known.")
+    view = replay([*held(), made, started(reply="no"), asked_model(), told])
+    words = text_of(segment_of(view.blocks).head)
+    assert "You declined this" in words
+    assert "Not run: " in words
+    assert "No other way is known." in words
+    assert stands in words
+    assert "can't do this" not in words
 
 
 def test_step_stops_waiting_when_run_ends() -> None:

@@ -183,14 +183,6 @@ def test_approval_marks_the_lines_of_code_that_it_counts() -> None:
         assert marked == ([False, True, False, True] if mark == "▸" else [False] * 4)
 
 
-def test_lookups_before_a_refusal_are_no_attempts() -> None:
-    unable = ev.Handoff(rationale="It knows no 'csv'.", blockers=[], suggested_next_steps=[])
-    looked = segment(*code("print(df.columns)"), unable)
-    assert text_of([], summary=looked.summary) == "Details"
-    tried = segment(*code("a = 1", changed=["a"]), unable)
-    assert text_of([], summary=tried.summary) == "1 step tried"
-
-
 def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
     asked = QuestionBlock(key="q", question="May this code run?", choices=labels_of(APPROVAL))
     for chosen, told in enumerate(("", "", ": it was not run")):

@@ -246,7 +246,7 @@ def test_unresumable_turns_kept_values_are_above_fold() -> None:
     bound = StateSnapshot(iteration=1, variables=("rain", "wind"))
     found = segment_of(replay([started(), *code(), bound, GIVEN_UP]).blocks)
     assert "Made before that, and kept: rain, wind" in text_of(found.head)
-    assert text_of([], summary=found.summary) == "1 step tried"
+    assert text_of([], summary=found.summary) == "1 step"
 
 
 def test_fold_names_variables_missing_from_answer() -> None:

@@ -1,7 +1,8 @@
 // Requests of agent cells are prose: below the magic's line, Python's colours are taken off.
-// A chart below them that is wider than its cell is drawn smaller. The buttons of a question are
-// hidden when their kernel ends: a page that was loaded again draws nothing that a kernel says of them.
-// So is Lab's line for buttons whose kernel is gone, which has words and no element.
+// A chart below them that is wider than its cell is drawn smaller. Lab forgets the ids of displays when
+// a page is loaded or a notebook opened again, so updates of their records are applied here. The buttons
+// of a question are hidden when their kernel ends, and so is Lab's line for buttons whose kernel is gone,
+// which has words and no element.
 //
 // This is a container of webpack's module federation, written by hand so that nothing has to be
 // built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
@@ -36,13 +37,27 @@
       autoStart: true,
       requires: [IEditorExtensionRegistry, INotebookTracker],
       activate: (_, registry, notebooks) => {
-        notebooks.widgetAdded.connect((_, { node, sessionContext }) => {
+        notebooks.widgetAdded.connect((_, { node, sessionContext, content: notebook }) => {
+          const own = new Set();
+          const redraw = (id, { data, metadata }) => {
+            for (const { outputs } of notebook.model?.cells ?? []) {
+              for (let at = 0; at < (outputs?.length ?? 0); at++) {
+                if (outputs.get(at).metadata.parsimony?.display !== id) continue;
+                outputs.set(at, { output_type: 'display_data', data, metadata });
+              }
+            }
+          };
           const hide = () => {
             for (const each of node.querySelectorAll('.parsimony-record-controls')) each.style.display = 'none';
           };
           sessionContext.statusChanged.connect((_, status) => { if (ENDED.test(status)) hide(); });
           // Restarted by another client, a kernel is back before Lab hears that it starts: its farewell comes.
-          sessionContext.iopubMessage.connect((_, { header }) => { if (header.msg_type === 'shutdown_reply') hide(); });
+          sessionContext.iopubMessage.connect((_, { header, content }) => {
+            const id = content.transient?.display_id;
+            if (header.msg_type === 'shutdown_reply') hide();
+            if (header.msg_type === 'display_data') own.add(id);
+            if (header.msg_type === 'update_display_data' && id && !own.has(id)) redraw(id, content);
+          });
         });
         document.head.appendChild(document.createElement('style')).textContent = FITTING;
         registry.addExtension({
