@@ -10,7 +10,6 @@ from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark, spec
 
 from parsimony_kernel.agent.prompts import notebook_context
-from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.offline.words import table
 
@@ -50,8 +49,6 @@ async def test_every_table_example_is_understood(tables: Notebook, row: dict[str
     if "kind" in row:
         await to_the_end(tables, "plot mean horsepower by origin")
         tables.tools += [{"type": "function", "function": {"name": "return_report"}}]
-    if "after" in row:
-        await to_the_end(tables, row["after"])
     turn = await to_the_end(tables, row["example"])
     assert turn.errors == []
     assert turn.ending == "return_done", turn.arguments
@@ -80,7 +77,7 @@ NUMBERS = [
     ("how many cars in 1975-01", (CARS.Year == "1975-01-01").sum()),
     ("number of cars since 1980-01", (CARS.Year >= "1980-01-01").sum()),
     ("how many cars before 1976-01-01", (CARS.Year < "1976-01-01").sum()),
-    ("how many readings without horsepower in cars", CARS.Horsepower.isna().sum()),
+    ("how many readings with missing horsepower in cars", CARS.Horsepower.isna().sum()),
     ("how many cars from Japan or with horsepower above 200",
      ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
 ]  # fmt: skip
@@ -217,17 +214,9 @@ async def test_growth_behind_a_gap_or_from_zero_is_none(notebook: Notebook) -> N
     )
     found = await made(notebook, "growth of total revenue by month")
     assert [round(each) for each in found["growth_total_revenue"].dropna()] == [100, 25]
-
-
-@pytest.mark.parametrize("then", ["by department", "only IT", "for IT", "without IT"])
-async def test_a_short_request_goes_on_from_the_one_before(staff: Notebook, then: str) -> None:
-    await done(staff, "mean salary by active")
-    assert "ean salary" in (await done(staff, then)).summary
-
-
-async def test_a_value_beside_another_may_be_added(staff: Notebook) -> None:
-    await done(staff, "mean salary for IT by active")
-    assert "ask in parts" in (await staff.ask("and HR")).arguments["rationale"]
+    await notebook.run("years = pd.DataFrame({'year': [1840, 1842, 1843], 'wrecks': [1, 3, 6]})")
+    found = await made(notebook, "growth of total wrecks by year in years")
+    assert [round(each) for each in found["growth_total_wrecks"].dropna()] == [100]
 
 
 async def test_named_table_is_exported_and_published(staff: Notebook) -> None:
@@ -241,12 +230,6 @@ async def test_each_named_file_is_loaded(notebook: Notebook) -> None:
     turn = await done(notebook, "load data/cars.json and data/stocks.csv")
     for name in ("cars", "stocks"):
         assert f"Loaded `{name}`" in turn.summary
-
-
-async def test_a_typo_beside_a_file_loads_nothing(notebook: Notebook) -> None:
-    turn = await notebook.ask("lod data/cars.json")
-    assert '"lod"' in turn.arguments["rationale"]
-    assert turn.codes == []
 
 
 @pytest.mark.parametrize("deed", ["delete", "Lösche die Datei"])
@@ -284,7 +267,7 @@ async def test_two_months_are_compared(tables: Notebook) -> None:
     [
         (
             "growth of total precipitation by year",
-            "Highest growth of total precipitation: 2014, 48.89 %",
+            "Highest growth of total precipitation (none behind a gap): 2014, 48.89 %",
         ),
         (
             "cumulative precipitation by month",
@@ -370,7 +353,6 @@ async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
 @pytest.mark.parametrize(
     ("request_", "variable"),
     [
-        ("publish the chart", "mean_wind_by_weather_chart"),
         ("publish it", "mean_horsepower_by_year"),
         ("publish the table", "mean_horsepower_by_year"),
     ],
@@ -388,9 +370,9 @@ import pandas as pd
 runs = pd.DataFrame({
     "line": ["S1", "S2", "S1", "S2"],
     "delay (min)": [12, 3, 40, None],
-    "late": ["yes", "no", "yes", "no"],
+    "late": ["yes", "no", "Yes", "no"],
     "load (t)": [20, 35, 30, 5],
-    "track": ["east", "East", "east", "West"],
+    "track": ["east", "East", "east", " West"],
     "shift": ["high", "low", "low", "high"],
     "start": pd.to_datetime(
         ["2022-01-01 08:10", "2022-01-02 08:20", "2023-01-01 09:00", "2023-05-01 08:00"]
@@ -403,19 +385,17 @@ runs = pd.DataFrame({
     ("requests", "said"),
     [
         (["mean delay"], "Mean delay: 18.33 min."),
+        # Values that differ in capitals or outer spaces alone are one.
+        (["number of runs where track is east"], "Number of rows (track is east or East): 3."),
+        (["number of runs from WEST"], "Number of rows (track is West): 1."),
+        (["how many runs are late"], "Number of rows (late is yes or Yes): 2."),
+        (["which line has the fewest runs in 2022"], "Lowest number of rows of those with any ("),
         (["mean load (t) by line"], "Highest mean load: S1, 25 t."),
         (["correlation of load and delay"], "Correlation of load and delay: "),
         (["how many runs by hour of the day"], "Highest number of rows: 8, 3"),
-        (["mean weight by line", "delay above 10"], "Rows (delay > 10): 2 of 4."),
-        (["share late", "and by line"], "Highest share of rows within each line (late is yes): S1"),
+        (["delay above 10"], "Rows (delay > 10): 2 of 4."),
         (["mean delay without low shift"], "Mean delay (shift is not low): 12 min."),
         (["show the first few rows"], "The first 5 rows of runs."),
-        # As it is written, where values differ in their capitals alone, else all of them.
-        (["number of runs where track is east"], "Number of rows (track is east): 2."),
-        (
-            ["number of runs where track is EAST"],
-            "Highest number of rows (track is east or East): east, 2.",
-        ),
     ],
 )
 async def test_what_strangers_ask(notebook: Notebook, requests: list[str], said: str) -> None:
@@ -639,39 +619,6 @@ async def test_named_file_is_the_subject(notebook: Notebook, request_: str, end:
     assert end in f"{(await notebook.ask(request_)).arguments}"
 
 
-@pytest.mark.parametrize(
-    ("before", "then", "said"),
-    [
-        ("mean horsepower by origin", "and by year", "Mean horsepower"),
-        ("plot mean horsepower by year as a line", "now by origin", "mark_bar"),
-        ("histogram of horsepower", "now the mean weight by origin as a bar chart", "mark_bar"),
-    ],
-)
-async def test_follow_up_continues_previous_request(
-    tables: Notebook, before: str, then: str, said: str
-) -> None:
-    await done(tables, before)
-    turn = await done(tables, then)
-    assert said.casefold() in f"{turn.summary} {turn.codes[-1]}".casefold()
-
-
-async def test_undone_or_unfinished_turn_is_not_continued(
-    tables: Notebook,
-) -> None:
-    for answer in ("Undone by the person since: …", "Not done; it was handed back: …"):
-        tables.earlier = [
-            request_message("mean weight by origin"),
-            {"role": "assistant", "content": answer},
-        ]
-        assert (await tables.ask("now by year")).ending == "return_unable"
-
-
-@pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
-async def test_earlier_loaded_file_is_not_searched(notebook: Notebook, request_: str) -> None:
-    await done(notebook, "load data/seattle-weather.csv as power, mean wind by weather")
-    assert not [p for p in (await done(notebook, request_)).purposes if "Look" in p]
-
-
 async def test_settled_table_is_meant(notebook: Notebook) -> None:
     """The months' means have a column whose name holds the words as well."""
     await notebook.run(
@@ -748,40 +695,19 @@ async def test_rows_are_called_as_the_last_word_of_the_table(
 
 async def test_ids_that_repeat_are_asked_about(notebook: Notebook) -> None:
     await notebook.run(ORDERS)
-    for request, rows, ids in (("how many orders", ": 4.", ": 3."),
-                               ("orders by country", ": UK, 3.", ": UK, 3.")):  # fmt: skip
-        for choice, said in ((0, f"umber of rows{rows}"), (1, f"values of order no{ids}")):
-            notebook.answers.clear()
-            turn = await notebook.ask(request)
-            assert turn.arguments["question"] == "Is each row of `orders_2023` one order?"
-            assert said in (await notebook.reply(turn.choices[choice])).summary
-
-
-@pytest.mark.parametrize("then", ["now by year", "by year", "only Japan", "as a bar chart"])
-async def test_nothing_goes_on_from_a_refused_request(tables: Notebook, then: str) -> None:
-    await done(tables, "mean horsepower by origin")
-    await tables.ask("mean customer churn by origin")
-    assert "was not answered" in (await tables.ask(then)).arguments["rationale"]
+    for request, rows in (("how many orders", ": 4."), ("orders by country", ": UK, 3.")):
+        notebook.answers.clear()
+        turn = await notebook.ask(request)
+        assert turn.arguments["question"] == "Is each row of `orders_2023` one order?"
+        assert f"umber of rows{rows}" in (await notebook.reply(turn.choices[0])).summary
+        notebook.answers.clear()
+        await notebook.ask(request)
+        assert "'different'" in (await notebook.reply("no")).arguments["rationale"]
 
 
 async def test_real_model_is_named_with_the_first_refusal_alone(tables: Notebook) -> None:
     said = [await tables.ask(f"mean customer {word}") for word in ("churn", "value")]
     assert ["%agent model" in f"{turn.arguments}" for turn in said] == [True, False]
-
-
-async def test_two_follow_ups_keep_what_the_first_asked(tables: Notebook) -> None:
-    for step in ("median horsepower by origin", "now by year", "now by origin"):
-        turn = await done(tables, step)
-    assert turn.summary.startswith("Highest median Horsepower: ")
-    assert "no request before" in (await tables.ask("now for Japan")).arguments["rationale"]
-
-
-async def test_nothing_goes_on_from_a_request_that_is_forgotten(tables: Notebook) -> None:
-    for step in ("median horsepower by origin", "now by year", "only 1976"):
-        await tables.ask(step)
-    tables.earlier = tables.earlier[2:]
-    turn = await tables.ask("now by origin")
-    assert "no request before" in turn.arguments["rationale"]
 
 
 async def test_results_whose_turns_are_forgotten_stand_for_no_table(
@@ -806,6 +732,8 @@ hives = pd.DataFrame({
     "honey_kg": [10.0 * n for n in range(1, 11)],
     "reason": ["swarm", None, None, "swarm", "mites"] * 2,
     "fed": ["yes", "no"] * 5,
+    "fee": [0, 1] * 5,
+    "pest": ["none", "moth"] * 5,
 })
 """
 
@@ -813,26 +741,41 @@ hives = pd.DataFrame({
 @pytest.mark.parametrize(
     ("requests", "said"),
     [
+        (["mean honey_kg by strain, then plot it"], "mean_honey_by_strain_2_chart"),
+        (["mean honey_kg by strain, then plot it as a line"], "mean_honey_by_strain_2_chart"),
+        (["mean honey_kg by strain as a bar chart, then plot it as a line"], "ask in parts"),
+        (["mean honey_kg, then plot it"], "needs a group"),
+        *((["mean honey_kg by strain", then], "takes each request by itself")
+          for then in ("now by fed", "and by fed", "the same, but the median", "median instead",
+                       "what about mites", "how about mites", "only Carnica", "for Carnica",
+                       "without mites", "how many", "plot it", "as a bar chart")),
+    ],
+)  # fmt: skip
+async def test_only_a_chart_goes_on_in_one_request(
+    notebook: Notebook, requests: list[str], said: str
+) -> None:
+    await notebook.run(HIVES)
+    for request in requests:
+        turn = await notebook.ask(request)
+    assert said in f"{turn.arguments}"
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
         (["top 3 hives by honey_kg"], "Rows: 3 of 10."),
-        # "How many" alone counts what was told of last.
-        (["honey_kg above 25", "how many"], "(honey > 25): 8."),
-        (["rows of Carnica or honey_kg above 45", "how many"], ": 8."),
-        # What a question was answered with holds where a later request goes on.
-        (["mean honey_kg by fed", "honey_kg by strain", "only Carnica"], "Highest total honey"),
         # Groups without a name are left out, and the answer says so.
         (["share of rows by reason"], "Rows without reason are left out."),
         (["mean honey_kg without mites"], "Rows without reason are left out."),
         (["share of rows with reason swarm"], "Rows without reason count as not so."),
         # Where many are the highest all are told.
         (["number of rows by hive"], ": H1, 2. H2, 2. Others too. H4, 2. H5, 2."),
-        (["share of rows without reason"], "(reason is missing): 40 %."),
+        (["share of rows where reason is missing"], "(reason is missing): 40 %."),
         # Rows that were kept are another table, and stay so.
         (
             ["keep only Carnica", "mean honey_kg by fed", "mean honey_kg"],
             "Used all rows of `hives`.",
         ),
-        # What was refused is in between.
-        (["mean honey_kg", "blah", "rows of Carnica", "only fed"], "Rows (fed is yes): 5 of 10."),
         (["keep only Carnica", "mean honey_kg"], "Mean honey: 55 kg. Used all rows of `hives`."),
     ],
 )
@@ -886,6 +829,20 @@ async def test_years_beside_dates_are_not_taken_for_them(
     ("request_", "why"),
     [
         ("fed and not fed", "ask in parts"),
+        ("share of rows by strain within each hive", "the share of what"),
+        # None of it, or none that is known.
+        ("mean honey_kg without fee", "may be a missing one, or 0"),
+        ("mean honey_kg with no pest", "may be a missing one, or 0"),
+        ("how many pests", "Say 'different'"),
+        ("mean honey_kg where strain is mites", "strain holds no 'mites': reason does."),
+        ("hives where honey_kg is Carnica", "honey_kg holds no 'Carnica': strain does."),
+        ("average honey_kg there", '"there"'),
+        *((each, "Say 'different'") for each in ("how many hives", "how many hives are Carnica")),
+        ("hives per strain", "can't use"),
+        ("share of hives with swarm", "can't use"),
+        ("overall honey_kg", 'know "overall"'),
+        ("how many always", 'know "always"'),
+        ("how many ids", 'know "ids"'),
         ("number of not Carnica and Carnica", "ask in parts"),
         # The share within each strain, or that of the whole.
         ("share of swarm by strain", "the share of what"),
@@ -911,11 +868,6 @@ async def test_what_has_two_readings_is_asked_in_full(
 @pytest.mark.parametrize(
     ("request_", "yes", "no"),
     [
-        # A table called as one of its columns: its rows may be meant, or the values there.
-        ("how many hives are there", "Number of rows: 10.", "values of hive: 5."),
-        ("how many hives are Carnica", "(strain is Carnica): 5.", "(strain is Carnica): 5."),
-        ("hives per strain", "rows: Buckfast, 5.", "values of hive: Buckfast, 5."),
-        ("share of hives with swarm", "(reason is swarm): 40 %.", '"hive"'),
         ("queens with honey_kg above 45", "Rows (honey > 45): 6 of 10.", 'know "queens"'),
         ("top 3 colonies by honey_kg", "Rows: 3 of 10.", 'know "colonies"'),
         ("number of boxes by fed", "number of rows: no, 5.", 'know "boxes"'),
