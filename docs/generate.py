@@ -157,7 +157,7 @@ def failures() -> str:
 def offline() -> str:
     """Render the page of what the built-in model understands."""
     requests = [
-        (", then ".join(f"`{row[key]}`" for key in ("after", "example") if key in row), says)
+        (f"`{row['example']}`", says)
         for kind in ("aside", "row")
         for says, row in patterns()[kind].items()
         if "example" in row
@@ -168,8 +168,11 @@ def offline() -> str:
             "The model `offline` is built in and rule-based: no LLM, no key, no network. It "
             "answers a request only when it can account for every word: as a word from the "
             "table below, a column, a value or a table. Column names are matched loosely; if "
-            "several fit, it asks. It declines anything else in one line that names the word, "
-            "with two requests that work on your own columns.",
+            "several fit, it asks. If you call the rows by a name that the data doesn't hold, "
+            "such as `tickets`, it asks once whether each row is one. It declines anything else "
+            "in one line that names the word and the columns, with two requests that work on your "
+            "own columns. It takes each request by itself; the parts of one request go on from "
+            "each other, as in `mean horsepower by origin, then plot it`.",
             "In a text file it detects the separator, decimal mark, thousands separator, encoding "
             "and order of day and month. The loading code shows them, and it asks if two readings "
             "fit. For a workbook with several sheets, it asks for one. It deletes no files, and "

@@ -48,13 +48,13 @@ class Column:
         return f"{frame}[{words.literal(self.name)}]"
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """Its words for yes and no; empty where it holds anything else."""
+    def flags(self) -> tuple[tuple[str, ...], ...]:
+        """Its words for yes, and for no, as they are spelled; empty where it holds others."""
         if self.kind == "boolean":
-            return ("true", "false")
-        seen = {each.casefold(): each for each in self.samples if self.kind == "text"}
-        pairs = words.table()["spellings"]["flags"]
-        return next((tuple(seen[each] for each in p) for p in pairs if {*seen} == {*p}), ())
+            return (("true",), ("false",))
+        seen = {each: each.strip().casefold() for each in self.samples if self.kind == "text"}
+        pairs = (p for p in words.table()["spellings"]["flags"] if {*seen.values()} == {*p})
+        return tuple(tuple(e for e in seen if seen[e] == word) for word in next(pairs, ()))
 
     @property
     def base(self) -> "Column":
@@ -188,7 +188,6 @@ class Query:
     share: str = ""
     window: str = ""
     text: str = ""
-    goes_on: bool = False
     notes: list[str] = field(default_factory=list)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.code import Table, read_table
-from parsimony_kernel.offline.words import fold, table
+from parsimony_kernel.offline.words import table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _MOST = 4  # choices of a question
@@ -59,7 +59,7 @@ class Transcript:
     Args:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
-        earlier: the requests that were done; ``told`` is what they came to.
+        told: what the earlier requests came to.
         unanswered: whether the request before was refused.
     """
 
@@ -68,7 +68,6 @@ class Transcript:
     calls: dict[str, Answer] = field(default_factory=dict)
     replies: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    earlier: list[str] = field(default_factory=list)
     told: str = ""
     unanswered: bool = False
 
@@ -99,7 +98,7 @@ class Transcript:
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
         found = [each for each in choices if each == said]
-        found = found or [each for each in choices if said and fold(each) == fold(said)]
+        found = found or [e for e in choices if e.startswith(f"{said.casefold()}, ")]  # "yes, …"
         if len(found) == 1:
             return found[0]
         if reply is None:
@@ -129,19 +128,10 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     # Without a notebook, the request is the first message.
     start = (opened or [*users] or [-1])[-1 if opened else 0]
     turn.request = _words(users.get(start, ""))
-    request = ""
-    for at, message in enumerate(messages[: max(start, 0)]):
-        text = _text(message)
-        if at in users and not text.startswith(_ASIDE):
-            request = _words(text)
-        elif message.get("role") == "assistant" and text and request:
-            # Nothing is left of a turn that was undone or handed back; one that waits may go on.
-            turn.unanswered = text.startswith("Not done; it was ")
-            if not text.startswith(("Undone ", "Not done; it stopped")):
-                # Nothing goes on from what was before a refused one.
-                turn.earlier.append("" if turn.unanswered else request)
-                turn.told += f" {text}" * (not turn.unanswered)
-            request = ""
+    said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
+    # Nothing is left of a turn that was undone, refused or handed back.
+    turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
+    turn.unanswered = bool(said) and said[-1].startswith("Not done; it was ")
     _read_steps(turn, messages[start + 1 :])
     return turn
 

@@ -73,10 +73,10 @@ class _Planner:
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
         self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
-        self.subject = ""
+        self.subject = self.table = ""  # the table in hand, and that of the part before
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
-        self.previous: Query | None = None
+        self.part: Sequence[Token] = ()  # the one that was answered last
         # The sentences of the summary, in its order.
         self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
 
@@ -128,13 +128,22 @@ class _Planner:
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         no_if(deeds, "deeds", *deeds[:1])
         for part in _clauses(tokens):
-            self.previous = self._do(part) or self.previous
+            said = " ".join(t.low for t in part)
+            is_drawn = clause("draws", said)
+            no_if(clause("change", said) or (is_drawn and not (self.part or self.loaded)), "whole")
+            self._do([*self.part, Token("sign", ","), *part] if is_drawn else part)
         told = [made.told or f"{made.purpose}." for made in self.made]
-        told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
+        told = [
+            *dict.fromkeys(told),
+            *self.loads,
+            *self.saves,
+            *self.published,
+            *dict.fromkeys(self.notes),
+        ]
         no_if(not told, "empty")
         return " ".join(told)
 
-    def _do(self, part: list[Token]) -> Query | None:
+    def _do(self, part: list[Token]) -> None:
         text = " ".join(t.text for t in part)
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
@@ -142,13 +151,14 @@ class _Planner:
             here = spoken(f"`{each}`" for each in self._suggestions())
             there = words.table()["no"]["examples"]
             self.notes += [f"You can ask here, for example: {here}.", there, REAL_MODEL]
-            return None
+            return
         if aside:
             rest = aside.groupdict().get("rest") or ""
             part = [] if clause("it", rest) else tokenize(rest)
-        part, query = self._load(part), None
+        part = self._load(part)
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part)
+            self.part, self.table = part, query.table
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
@@ -158,7 +168,6 @@ class _Planner:
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
-        return query
 
     # -- files -------------------------------------------------------------------------------
 
@@ -260,14 +269,14 @@ class _Planner:
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
-        subject = self.subject or (self.previous.table if self.previous else "")
-        meant = named[:1] or [t for t in known.values() if t.name == subject] or self._originals()
+        at_hand = [t for t in known.values() if t.name == (self.subject or self.table)]
+        meant = named[:1] or at_hand or self._originals()
         why = "untold" if self.turn.context.get("kept_back") else "table"
         no_if(not meant, why, self.turn.request[:80])
         found: dict[str, Query] = {}
         left: list[tuple[Reader, Unclear]] = []
         for about in meant:
-            reader = Reader(part, about, self.turn, self._looked, self._before)
+            reader = Reader(part, about, self.turn, self._looked)
             try:
                 found[about.name] = reader.read()
             except Unclear as unclear:
@@ -282,23 +291,6 @@ class _Planner:
         is_one = len(wide) == 1
         return found[wide[0] if is_one else self.turn.choose("Which table do you mean?", [*found])]
 
-    def _before(self, about: Table) -> Query | None:
-        """The request before, or what it went on from once; where another may go on from it."""
-        query = self.previous
-        # What was asked about then has been answered.
-        answered = {**(self.turn.context.get("answers") or {}), **self.turn.replies}
-        turn, told = replace(self.turn, replies=answered), self.turn.earlier
-        for request in () if query or self.loaded else told[-2:]:
-            for part in _clauses(tokenize(request)):
-                # What goes on from something forgotten is not known.
-                known = {about: query} if query or not told[2:] else {}
-                left, *_ = _apart(part)
-                try:
-                    query = Reader(left, about, turn, self._looked, known.__getitem__).read()
-                except (KeyError, Unclear) as why:
-                    query = None if getattr(why, "choices", ()) else query
-        return query
-
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         cell = code.write(query, about, sorted(self.taken))
@@ -308,8 +300,8 @@ class _Planner:
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
         gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
-        # "Keep only" made a table of its own, which is another one.
-        is_kept = any(clause("keeps", each.casefold()) for each in self.turn.earlier)
+        # Rows that were kept are another table.
+        is_kept = any(name.startswith("rows_of_") for names in self.saved for name in names)
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
             self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
@@ -329,27 +321,22 @@ class _Planner:
 
     # -- afterwards --------------------------------------------------------------------------
 
-    def _latest(self, *, is_drawn: bool) -> code.Cell:
-        """What is meant by "it": what this turn made, else the last one, or the newest chart."""
-        if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
-            return made[-1]
-        known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        saved = self.saved if is_drawn else self.saved[-1:]
-        names = [name for names in saved for name in names if name in known]
-        names = [self.subject] if self.subject and not is_drawn else names or known * is_drawn
-        no_if(not names, "made", "chart" if is_drawn else "table")
-        title = code.capital(names[-1].replace("_", " "))
-        return code.Cell("", title, *["", names[-1]] if is_drawn else names[-1:])
+    def _made(self) -> list[code.Cell]:
+        """What may be meant by "it": what this turn made, or its table, else the last answer's."""
+        known = {n: ("", n) for n in self.turn.figures()} | {n: (n,) for n in self.turn.tables()}
+        names = [self.subject] if self.subject else [n for e in self.saved[-1:] for n in e]
+        titles = {n: code.capital(n.replace("_", " ")) for n in names if n in known}
+        return self.made or [code.Cell("", title, *known[n]) for n, title in titles.items()]
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
         said = f"{given.get('rest') or ''} {given.get('chart') or ''}"
-        charts = [m.chart for m in self.made if m.chart] if self.made else self.turn.figures()
-        # An older chart is published only where it is called one.
-        last = [] if self.made or clause("chart", said) else self.saved[-1:]
-        is_drawn = kind not in ("dataset", "file") and not {*charts}.isdisjoint(*last or [charts])
-        made = self._latest(is_drawn=is_drawn)
+        is_drawn = kind not in ("dataset", "file") and any(m.chart for m in self._made())
+        fit = [m for m in self._made() if (m.chart if is_drawn else m.table)]
+        no_if(clause("chart", said) and not is_drawn and kind != "file", "made", "chart")
+        no_if(not fit, "made", "table")
+        made = fit[-1]
         if kind == "file":
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             # A file that is there is overwritten only where its name is said.
@@ -360,7 +347,6 @@ class _Planner:
             self._done("run_code", code.arguments(body, f"Write {made.table} to {path}"))
             self.published.append(f"Wrote `{made.table}` to {path}.")
             return
-        no_if(clause("chart", said) and not is_drawn, "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})

@@ -9,7 +9,7 @@ is a no as well.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
@@ -19,8 +19,6 @@ from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
-_SLOTS = {each.name for each in fields(Query)}
-
 
 @dataclass
 class Reader:
@@ -29,19 +27,19 @@ class Reader:
     Args:
         turn: what is known of the notebook, and what the person has replied.
         look: gives what an expression comes to on the data, ``None`` where that is kept back.
-        before: gives the query of the request before, which this one may go on from.
         marks: what the marks stand for, by their text.
         raw: the words and marks as they were written.
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
+        noun: what the rows may be called, where nothing else can be meant by it.
+        strange: the words that nothing knows.
     """
 
     tokens: Sequence[Token]
     table: Table
     turn: Transcript
     look: Callable[[str, str], Any]
-    before: Callable[[Table], Query | None]
     query: Query = field(default_factory=Query)
     marks: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)
@@ -49,28 +47,59 @@ class Reader:
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
     text: str = ""
+    noun: str = ""
+    strange: list[str] = field(default_factory=list)
 
     def read(self) -> Query:
         """Read the query. Raises ``Unclear``."""
+        try:
+            return self._read()
+        except Unclear as unclear:
+            # A plural that nothing knows may be what the rows are called.
+            found = [] if unclear.choices or self.noun else [*{*self.strange}]
+            if len(found) != 1 or not clause("noun", found[0]):
+                raise
+            return self._with_noun(found[0], unclear)
+
+    def _read(self) -> Query:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
         self.text = text = self.marked()
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        strange = [each for each in text.split() if each[0].isalnum() and each not in known]
-        no_if(strange, "unknown", *(self.raw.get(each, each) for each in strange[:1]))
+        self.strange = [e for e in text.split() if e[0].isalnum() and e not in known]
+        names = [c.name for c in self.table.columns]
+        names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
+        about = [*(self.raw.get(e, e) for e in self.strange[:1]), self.table.name, spoken(names)]
+        no_if(self.strange, "unknown", *about)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        goes_on = query.goes_on or self._is_short()
-        no_if(self.turn.unanswered and goes_on, "undone")
-        before = self.before(self.table) if goes_on else None
-        no_if(before is None and query.goes_on, "before")
-        # Filters alone go on from numbers, and stand for the rows that they keep beside all else.
-        is_more = query.goes_on or query.groups or query.chart or query.agg
-        if before and (is_more or before.do == "aggregate"):
-            self._go_on(before)
         self._complete()
+        return query
+
+    # -- what the rows are called ------------------------------------------------------------
+
+    def _with_noun(self, noun: str, unclear: Unclear) -> Query:
+        """Read on with ``noun`` as the rows, where the person says so: it is asked once."""
+        name, one = self.table.name, singular(noun)
+        # Of survivors, beside a column "survived", not each row is one.
+        stem, columns = one[: max(4, len(one) - 2)], self.table.columns
+        named = {w: c.name for c in columns for w in fold(c.name) if singular(w) != one}
+        like = [named[word] for word in named if word.startswith(stem)]
+        look, why = code("like", self.table, stem), f"Look for {noun!r} in the texts"
+        like = like or (self.look(look, why) if self.table.texts else None) or []
+        no_if(like, "value", noun, *like[:1], "its rows")
+        reader = Reader(self.tokens, self.table, self.turn, self.look, noun=noun)
+        query = reader.read()
+        question = f"Is each row of `{name}` one {one}?"
+        choices = [f"yes, {noun} are its rows", f"no, {noun} are something else"]
+        # The bikes of `bike_counters` are not its rows.
+        is_one = len(re.findall(r"\bT\d|\brows?\b", reader.text)) == 1 and one not in fold(name)
+        if not is_one or self.turn.choose(question, choices, holds=True) != choices[0]:
+            raise unclear
+        again = ", as before" * (question not in self.turn.replies)
+        query.notes.append(f"Read {noun!r} as the rows of `{name}`{again}")
         return query
 
     # -- marks -------------------------------------------------------------------------------
@@ -158,6 +187,8 @@ class Reader:
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
+        if text.casefold() == self.noun:
+            return self.mark("T", self.table.name, text)
         words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
@@ -171,17 +202,16 @@ class Reader:
             # Where a column is called so too, in the singular, its values may be meant as well.
             is_counted = behind in english.filler("counted") or after in ("per", "by")
             is_counted = is_counted and behind[:1] != "N"
-            if exact and is_counted and not (is_of or self._is_unique(exact[0])):
+            if exact and is_counted and not (is_of or self._distinct(exact[0]) == 1):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
             return rows
+        # All spellings of a value are meant.
         same = (text.casefold(), singular(text.casefold()))
-        values = [pair for pair in self.values if pair[1].casefold() in same]
-        spelled = {c for c, v in values if v == text}
-        values = [(c, v) for c, v in values if v == text or c not in spelled]
+        values = [pair for pair in self.values if pair[1].strip().casefold() in same]
         # The total of a column, where a column is called total as well.
-        is_count = low == "count" and after in ("the", "of", "rows", "all")
+        is_count = low == "count" and after in ("the", "of", "rows", "all", "where")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
@@ -192,7 +222,8 @@ class Reader:
         if is_key or len(text) < 3:
             values = [pair for pair in values if pair[1] == text]
         owners = [c for c, _ in values]
-        if is_key and behind[:1] != "C" and behind != "is":
+        is_apart = behind[:1] != "C" and behind != "is"
+        if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
             self._is_clear(owners if text != low else [], text, "a word")
             owners = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
@@ -216,19 +247,25 @@ class Reader:
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
         """Mark what ``text`` counts: the rows that are called so."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
-        first, codes = self.table.columns[0], english.filler("codes")
-        own = tuple(singular(word) for word in fold(first.name) if word not in codes)
-        # Ids that repeat are no rows.
-        is_id = first.is_code and mine == own and not parts
-        no_if(is_id and not self._is_unique(first), "counted", text)
-        is_called = is_id or (not exact and mine in (named, named[-1:]))
-        is_plural = exact and fold(text) != mine == fold(exact[0].name)
-        is_many = is_plural and not exact[0].is_measure and self._is_unique(exact[0])
-        return self.mark("T", self.table.name, text) if is_called or is_many else ""
+        first, is_plural = self.table.columns[0], fold(text) != mine
+        stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
+        is_id = first.is_code and mine == stem and not parts
+        # Where few of them repeat it is asked whether each row is one.
+        is_some = is_plural and mine == stem and not (parts or first.is_measure)
+        is_some = is_some and self._distinct(first) > 0.5
+        # Loans of `library_loans` are numbered by "loan".
+        is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
+        plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
+        is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain[:1] * is_plural))
+        self.strange = [text.casefold()] * is_some
+        no_if((is_some or (is_id and is_plural)) and not is_one, "counted", text)
+        is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
+        return self.mark("T", self.table.name, text) if is_called else ""
 
-    def _is_unique(self, column: Column) -> bool:
-        look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
-        return self.look(look, f"Look whether each {column.label} has one row") is True
+    def _distinct(self, column: Column) -> float:
+        """The number of different values of a column, by that of rows."""
+        look = code("distinct", column.of(self.table.name))
+        return float(self.look(look, f"Look whether each {column.label} has one row") or 0)
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -305,7 +342,8 @@ class Reader:
         slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
         # Any word for a function that is none of the table's counts rows.
         slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
-        no_if(any(slots.get(s) and getattr(query, s) for s in ("do", "agg", "limit")), "parts")
+        once = ["do", "agg", "limit", *["chart"] * ("chart" in said)]
+        no_if(any(slots.get(slot) and getattr(query, slot) for slot in once), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
@@ -390,6 +428,8 @@ class Reader:
         meant: dict[Column, list[str]] = {}
         for mark in re.findall(r"[VM]\d+", said["v"]):
             pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
+            other = [self.raw[mark], *(c.name for c, _ in self.marks[mark][:1])]
+            no_if("is" in said and not pairs, "other", owners and owners[0].name, *other)
             if not pairs:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
@@ -402,58 +442,22 @@ class Reader:
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
-            self.compared += [column] if len(values) > 1 and not (either or "not" in said) else []
+            is_many = len({str(v).strip().casefold() for v in values}) > 1
+            self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
         if new.column.kind == "text" and new.op in ("true", "false"):
-            new = Filter(new.column, "in", (new.column.flags[new.op == "false"],))
+            new = Filter(new.column, "in", new.column.flags[new.op == "false"])
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
 
     # -- what the slots come to ----------------------------------------------------------------
 
-    def _is_short(self) -> bool:
-        """Whether there are groups, filters or a chart alone: more of the last one."""
-        query, filters = self.query, self.query.filters
-        # Several conditions, or some with groups, are whole unless they begin as a change does, and
-        # so is a single one beside a refused request.
-        is_whole = filters[1:] or query.groups or (self.turn.unanswered and not query.chart)
-        is_whole = filters and is_whole and not {self.tokens[0].low} & english.filler("changes")
-        rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
-        some = query.groups or query.chart or filters
-        # "How many" alone counts the rows that were told of last.
-        is_more = rest == Query(query.table, agg="" if some else "count")
-        return is_more and not (self.bare or self._names_rows() or is_whole)
-
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
-
-    def _go_on(self, before: Query) -> None:
-        """Take from the request before what this one does not say anew."""
-        query = self.query
-        query.notes += ["Went on from the request before"] * (not query.goes_on)
-        no_if(before.any_of and query.filters, "parts")
-        query.any_of |= before.any_of
-        if query.agg == "count":
-            before = Query(before.table, before.do, before.filters, groups=before.groups)
-        query.columns = query.columns or [c for c in self.bare if c.is_measure]
-        query.groups = query.groups or [c for c in self.bare if not c.is_measure]
-        self.bare = []
-        said = {f.column.base for f in query.filters}
-        again = said & {f.column.base for f in before.filters}
-        no_if(again and clause("added", " ".join(t.low for t in self.tokens)), "parts")
-        query.filters += [f for f in before.filters if f.column.base not in said]
-        if query.groups and before.chart == "line":
-            before = replace(before, chart="auto")
-        # What says what to compute takes only the rows of another kind of request.
-        is_other = query.agg and before.do != "aggregate" and before.limit is None
-        for slot in () if is_other else _SLOTS - {"notes", "filters"}:
-            setattr(query, slot, getattr(query, slot) or getattr(before, slot))
-        # What groups come to is decided anew.
-        query.do = query.do.replace("aggregate", "")
 
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
@@ -462,8 +466,7 @@ class Reader:
         bare = [c for c in self.bare if c != query.sort]
         is_group = query.agg or query.groups or query.window or query.share or query.do
         if is_group or query.chart or len(bare) == 1:
-            # Beside a value its column says nothing; what rows are called means all of them.
-            used |= {*self.table.columns[:1]} if query.filters else set()
+            # Beside a value its column says nothing.
             bare = [c for c in bare if c.is_measure or c.flags or c not in used]
         for column in (c for c in bare if c.flags):
             self._filter(Filter(column, "true"))
@@ -512,7 +515,13 @@ class Reader:
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
         of = [f.column.base for f in query.filters if "missing" not in f.op]
-        is_of_all = bool(query.groups) != bool(kept) and (kept < 2 or query.any_of)
+        # "Share of the electric cars by zone": of all cars of each zone.
+        is_mixed = query.columns or own & {*of} or any(c.is_time for c in of)
+        is_said = query.share == "within" or clause("within", self.text)
+        is_within = bool(own and kept and is_said and not is_mixed)
+        query.share = query.share and ("within" if is_within else "whole")
+        is_of_all = is_within or bool(query.groups) != bool(kept)
+        is_of_all = is_of_all and (kept < 2 or query.any_of) and not query.groups[1:]
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and (query.window or not is_clear), "share")
         unknown = [c.label for c in of if c.missing and query.share]
@@ -537,15 +546,18 @@ class Reader:
         # Beside other dates, "in March by start time" may name the date that March is of.
         dated = {f.column.base for f in query.filters if f.column.part} & {*query.groups}
         no_if(dated and self.table.times[1:], "parts")
-        for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
+        slots = {slot for each in english.table()["kinds"].values() for slot in each}
+        for slot in slots & {*vars(query)}:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
-        nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
-        no_if(nothing and not self._names_rows(), "nothing", self.table.name)
+        is_part = query.do == "rows" and not self._names_rows()
+        no_if(is_part and clause("part", " ".join(t.low for t in self.tokens)), "whole")
+        is_part = is_part and not (query.columns or query.filters or query.sort)
+        no_if(is_part, "nothing", self.table.name)
 
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""

@@ -152,6 +152,8 @@ def singular(word: str) -> str:
         return str(irregular)
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
+    if re.search("(?:[^a]ch|sh|ss|x)es$", word):  # but headaches
+        return word[:-2]
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     return word[:-1] if is_plural else word
 
