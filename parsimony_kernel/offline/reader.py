@@ -251,7 +251,7 @@ class Reader:
         stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
         is_id = first.is_code and mine == stem and not parts
         # Where few of them repeat it is asked whether each row is one.
-        is_some = is_plural and mine == stem and not (parts or first.is_measure)
+        is_some = is_plural and mine == stem and not (parts or "float" in first.dtype)
         is_some = is_some and self._distinct(first) > 0.5
         # Loans of `library_loans` are numbered by "loan".
         is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False

@@ -693,8 +693,9 @@ async def test_rows_are_called_as_the_last_word_of_the_table(
     assert said in f"{(await notebook.ask(request_)).arguments}"
 
 
-async def test_ids_that_repeat_are_asked_about(notebook: Notebook) -> None:
-    await notebook.run(ORDERS)
+@pytest.mark.parametrize("numbered", ["order_no", "order"])
+async def test_ids_that_repeat_are_asked_about(notebook: Notebook, numbered: str) -> None:
+    await notebook.run(ORDERS.replace("order_no", numbered))
     for request, rows in (("how many orders", ": 4."), ("orders by country", ": UK, 3.")):
         notebook.answers.clear()
         turn = await notebook.ask(request)
