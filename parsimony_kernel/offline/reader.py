@@ -252,7 +252,7 @@ class Reader:
         is_id = first.is_code and mine == stem and not parts
         # Where few of them repeat it is asked whether each row is one.
         is_some = is_plural and mine == stem and not (parts or "float" in first.dtype)
-        is_some = is_some and self._distinct(first) > 0.5
+        is_some = is_some and fold(text) != fold(first.name) and self._distinct(first) > 0.5
         # Loans of `library_loans` are numbered by "loan".
         is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
         plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
