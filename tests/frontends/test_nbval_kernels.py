@@ -53,5 +53,5 @@ def test_every_cell_reproduces_saved_output(
     before = files()
     compared = compare(clone, version, *options)
     assert compared.returncode == 0, compared.stdout[-6_000:]
-    assert "100 passed" in compared.stdout
+    assert "98 passed" in compared.stdout
     assert files() == before

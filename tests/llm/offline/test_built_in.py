@@ -838,6 +838,7 @@ async def test_years_beside_dates_are_not_taken_for_them(
         ("mean honey_kg where strain is mites", "strain holds no 'mites': reason does."),
         ("hives where honey_kg is Carnica", "honey_kg holds no 'Carnica': strain does."),
         ("average honey_kg there", '"there"'),
+        ("us average honey_kg", '"us"'),
         *((each, "Say 'different'") for each in ("how many hives", "how many hives are Carnica")),
         ("hives per strain", "can't use"),
         ("share of hives with swarm", "can't use"),
