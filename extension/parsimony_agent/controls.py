@@ -76,11 +76,11 @@ class Prompt(Control):
     ) -> None:
         import ipywidgets as widgets
 
-        self._on_reply, self.turn = on_reply, turn
+        self._on_reply, self.turn, show = on_reply, turn, f"{magic} show {turn or ''}".rstrip()
         # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
         # The question above says how to answer without buttons.
-        self.instead = f"{magic} show {turn} in a cell draws this again, and keeps it."
+        self.instead = f"{show} in a cell draws this again, and keeps it."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(

@@ -300,8 +300,8 @@ class _Planner:
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
         gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
-        # Rows that were kept are another table.
-        is_kept = any(name.startswith("rows_of_") for names in self.saved for name in names)
+        # Rows that were kept, or shown alone, are another table.
+        is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
             self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))

@@ -127,10 +127,13 @@ def test_foreign_text_is_cleaned() -> None:
     assert not any(map(typesets, prompt.widget.children))
 
 
-@pytest.mark.parametrize("magic", ["%agent", "%parsimony"])
-def test_undrawable_widget_says_what_draws_it(magic: str) -> None:
-    data, _ = Prompt(CHOICES, lambda _: None, magic=magic, turn=4).bundle()
-    assert data["text/plain"] == f"{magic} show 4 in a cell draws this again, and keeps it."
+@pytest.mark.parametrize(
+    ("magic", "turn", "shown"),
+    [("%agent", 4, "%agent show 4"), ("%parsimony", 0, "%parsimony show")],
+)
+def test_undrawable_widget_says_what_draws_it(magic: str, turn: int, shown: str) -> None:
+    data, _ = Prompt(CHOICES, lambda _: None, magic=magic, turn=turn).bundle()
+    assert data["text/plain"] == f"{shown} in a cell draws this again, and keeps it."
 
 
 def test_page_that_draws_no_updates_shows_continuation_in_widget() -> None:

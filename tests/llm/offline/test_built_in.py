@@ -778,6 +778,8 @@ async def test_only_a_chart_goes_on_in_one_request(
             "Used all rows of `hives`.",
         ),
         (["keep only Carnica", "mean honey_kg"], "Mean honey: 55 kg. Used all rows of `hives`."),
+        (["keep the last 2 rows", "mean honey_kg"], "Used all rows of `hives`."),
+        (["keep the top 2 rows by honey_kg", "mean honey_kg"], "Used all rows of `hives`."),
     ],
 )
 async def test_what_was_silently_another_thing(
