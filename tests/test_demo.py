@@ -43,12 +43,18 @@ def test_the_quickstart_runs_where_nothing_of_the_project_is_and_twice_alike(
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     made = Path("parsimony-demo") / "01_quickstart.ipynb"
-    said = []
+    said, works = [], []
     for _ in range(2):
         assert cli.main(["demo"]) == 0
         said.append(capsys.readouterr().out)
+        cells = nbformat.read(made, as_version=4).cells
+        of_agent = [each for each in cells if each.source.startswith("%%agent")]
+        works.append([each.outputs[-1]["data"]["text/plain"] for each in of_agent])
     # The second cell knows the first, and none the run before.
-    assert [each.count("earlier request") for each in said] == [1, 1]
+    assert ["\n".join(each).count("earlier request") for each in works] == [1, 1]
+    # The answer and the figure are printed, the work is in the notebook.
+    assert "Highest total net generation: Fossil Fuels, 620,129." in said[0]
+    assert "Step 1" in works[0][0] and "Step 1" not in said[0]
     last = said[0].splitlines()[-4:]
     assert [line.partition(":")[0] for line in last] == [
         *("Ran", "Published", "Executed notebook", "Open it")

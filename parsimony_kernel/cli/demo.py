@@ -149,7 +149,8 @@ def _tell(content: Any, source: Path, executed: Path) -> None:
     cells = [cell for cell in content.cells if cell.cell_type == "code"]
     of_agent = [cell for cell in cells if cell.source.startswith("%%agent")]
     for cell in of_agent:
-        shown = (each.get("data", {}).get("text/plain", "").strip() for each in cell.outputs)
+        # The answer and its figure; the third output is the work, which a notebook folds.
+        shown = (each.get("data", {}).get("text/plain", "").strip() for each in cell.outputs[:2])
         output.say("\n".join([cell.source, *filter(None, shown), ""]))
     entries = ArtifactStore(executed.parent, place=Folder(executed.parent)).list()
     published = [f"{each.kind} {each.title!r}" for each in entries if each.kind != "notebook"]
