@@ -54,7 +54,8 @@ def test_the_quickstart_runs_where_nothing_of_the_project_is_and_twice_alike(
     assert ["\n".join(each).count("earlier request") for each in works] == [1, 1]
     # The answer and the figure are printed, the work is in the notebook.
     assert "Highest total net generation: Fossil Fuels, 620,129." in said[0]
-    assert "Step 1" in works[0][0] and "Step 1" not in said[0]
+    assert "Step 1" in works[0][0]
+    assert "Step 1" not in said[0]
     last = said[0].splitlines()[-4:]
     assert [line.partition(":")[0] for line in last] == [
         *("Ran", "Published", "Executed notebook", "Open it")
