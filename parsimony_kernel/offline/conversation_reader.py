@@ -60,7 +60,7 @@ class Transcript:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
         told: what the earlier requests came to.
-        unanswered: whether the request before was refused.
+        last: what the request before came to.
     """
 
     request: str = ""
@@ -69,7 +69,7 @@ class Transcript:
     replies: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     told: str = ""
-    unanswered: bool = False
+    last: str = ""
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
@@ -111,11 +111,6 @@ class Transcript:
         told = map(read_table, (self.variables | self.made).values())
         return {each.name: each for each in told if each and each.name and each.columns}
 
-    def figures(self) -> list[str]:
-        """The names of the charts that exist."""
-        known = self.variables | self.made
-        return [name for name in known if known[name].get("type") == "figure"]
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """Read what ``messages`` say."""
@@ -131,7 +126,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
     # Nothing is left of a turn that was undone, refused or handed back.
     turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-    turn.unanswered = bool(said) and said[-1].startswith("Not done; it was ")
+    turn.last = "".join(said[-1:])
     _read_steps(turn, messages[start + 1 :])
     return turn
 
