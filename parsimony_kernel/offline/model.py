@@ -104,11 +104,11 @@ class _Planner:
         """Say why it cannot be done, and what can."""
         # What a real model takes is said with the first refusal of several in a row.
         is_told = self.turn.last.startswith("Not done; it was ")
-        is_declined = "This was not allowed." in why
-        why = " ".join([why, *self.loads, *self.saves])
         steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
+        steps = [] if "This was not allowed." in why else steps
+        why = " ".join([why, *self.loads, *self.saves])
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
-                        suggested_next_steps=[] if is_declined else steps)  # fmt: skip
+                        suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
         """Two requests that would work, about the columns that were named, else the first."""
@@ -281,8 +281,7 @@ class _Planner:
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
-            marks = reader.marks
-            self.named = [c for mark in marks if mark[0] == "C" for c in marks[mark]]
+            self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
         # The one that has all that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}

@@ -150,11 +150,6 @@ class Reader:
         """Mark the longest name that begins with the token there, with its length."""
         for size in range(min(8, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
-            whole = "".join(each.text for each in piece).casefold()
-            # "Heart rate (bpm)", as it is written.
-            found = [c for c in self.table.columns if "".join(c.name.split()).casefold() == whole]
-            if found and size > 1:
-                return self.mark("C", found, found[0].name), size
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
             others = {"word", "date", "number" if size > 1 else "quoted"}
