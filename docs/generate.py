@@ -168,11 +168,10 @@ def offline() -> str:
             "The model `offline` is built in and rule-based: no LLM, no key, no network. It "
             "answers a request only when it can account for every word: as a word from the "
             "table below, a column, a value or a table. Column names are matched loosely; if "
-            "several fit, it asks. If you call the rows by a name that the data doesn't hold, "
-            "such as `tickets`, it asks once whether each row is one. It declines anything else "
-            "in one line that names the word and the columns, with two requests that work on your "
-            "own columns. It takes each request by itself; the parts of one request go on from "
-            "each other, as in `mean horsepower by origin, then plot it`.",
+            "several fit, it asks. Call the rows `rows`, or as the table is called. It declines "
+            "anything else in one line that names the word and the columns, with two requests "
+            "that work on your own columns. It takes each request by itself; the parts of one "
+            "request go on from each other, as in `mean horsepower by origin, then plot it`.",
             "In a text file it detects the separator, decimal mark, thousands separator, encoding "
             "and order of day and month. The loading code shows them, and it asks if two readings "
             "fit. For a workbook with several sheets, it asks for one. It deletes no files, and "

@@ -60,7 +60,7 @@ class Transcript:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
         told: what the earlier requests came to.
-        unanswered: whether the request before was refused.
+        last: what the request before came to.
     """
 
     request: str = ""
@@ -69,7 +69,7 @@ class Transcript:
     replies: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     told: str = ""
-    unanswered: bool = False
+    last: str = ""
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
@@ -98,7 +98,6 @@ class Transcript:
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
         found = [each for each in choices if each == said]
-        found = found or [e for e in choices if e.startswith(f"{said.casefold()}, ")]  # "yes, …"
         if len(found) == 1:
             return found[0]
         if reply is None:
@@ -111,11 +110,6 @@ class Transcript:
         told = map(read_table, (self.variables | self.made).values())
         return {each.name: each for each in told if each and each.name and each.columns}
 
-    def figures(self) -> list[str]:
-        """The names of the charts that exist."""
-        known = self.variables | self.made
-        return [name for name in known if known[name].get("type") == "figure"]
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """Read what ``messages`` say."""
@@ -127,11 +121,12 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
     # Without a notebook, the request is the first message.
     start = (opened or [*users] or [-1])[-1 if opened else 0]
-    turn.request = _words(users.get(start, ""))
+    asked = users.get(start, "")
+    turn.request = (request_in([{"role": "user", "content": asked}]) or asked).strip()
     said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
     # Nothing is left of a turn that was undone, refused or handed back.
     turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-    turn.unanswered = bool(said) and said[-1].startswith("Not done; it was ")
+    turn.last = "".join(said[-1:])
     _read_steps(turn, messages[start + 1 :])
     return turn
 
@@ -166,11 +161,6 @@ def _answer(told: Mapping[str, Any]) -> Answer:
     result = result if isinstance(result, dict) else {}
     variables = {str(v.get("name")): v for v in result.get("variables") or ()}
     return Answer(error if "error" in told else "", result, variables)
-
-
-def _words(text: str) -> str:
-    """The words of a request, between its tags or without."""
-    return (request_in([{"role": "user", "content": text}]) or text).strip()
 
 
 def _text(message: Mapping[str, Any]) -> str:

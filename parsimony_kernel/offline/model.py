@@ -72,7 +72,7 @@ class _Planner:
         self.turn, self.tools = turn, tools
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
-        self.saved = [e.split("`")[1::2] for e in re.findall(r"Saved as ([^.]*)", turn.told)]
+        self.named: list[code.Column] = []  # those of the part that was not understood
         self.subject = self.table = ""  # the table in hand, and that of the part before
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
@@ -103,17 +103,20 @@ class _Planner:
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
         # What a real model takes is said with the first refusal of several in a row.
-        is_told, is_declined = self.turn.unanswered, "This was not allowed." in why
+        is_told = self.turn.last.startswith("Not done; it was ")
         steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
+        steps = [] if "This was not allowed." in why else steps
+        why = " ".join([why, *self.loads, *self.saves])
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
-                        suggested_next_steps=[] if is_declined else steps)  # fmt: skip
+                        suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
-        """Two requests that would work, about the first columns that fit."""
+        """Two requests that would work, about the columns that were named, else the first."""
         tables = filter(None, (self.turn.tables().get(self.subject), *self._originals()))
         for each in (table for table in tables if not table.library):
-            groups = sorted(each.texts, key=lambda c: len(c.samples))
-            return code.text("suggestions", each, groups).splitlines()[:2]
+            columns = sorted(each.columns, key=lambda c: c not in self.named)
+            groups = sorted(each.texts, key=lambda c: (c not in self.named, len(c.samples)))
+            return code.text("suggestions", each.name, columns, groups).splitlines()[:2]
         return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -133,15 +136,9 @@ class _Planner:
             no_if(clause("change", said) or (is_drawn and not (self.part or self.loaded)), "whole")
             self._do([*self.part, Token("sign", ","), *part] if is_drawn else part)
         told = [made.told or f"{made.purpose}." for made in self.made]
-        told = [
-            *dict.fromkeys(told),
-            *self.loads,
-            *self.saves,
-            *self.published,
-            *dict.fromkeys(self.notes),
-        ]
+        told += [*self.loads, *self.saves, *self.published, *self.notes]
         no_if(not told, "empty")
-        return " ".join(told)
+        return " ".join(dict.fromkeys(told))
 
     def _do(self, part: list[Token]) -> None:
         text = " ".join(t.text for t in part)
@@ -174,11 +171,13 @@ class _Planner:
     def _load(self, part: list[Token]) -> list[Token]:
         """Load the file that a part names; what is left of it."""
         left, path, name = _apart(part)
+        said = [t.low for t in left if t.kind == "word" and not clause("loading", t.low)]
+        no_if(path and said and not {*said} & words.keywords(), "load", *said[:1], path)
         while path:
             self._load_file(self._path(path), name)
             left, path, name = _apart(left)
-        said = {t.low for t in left if t.kind != "sign"} - {t.name.casefold() for t in self.loaded}
-        return [] if self.loaded and all(clause("loading", word) for word in said) else left
+        rest = {t.low for t in left if t.kind != "sign"} - {t.name.casefold() for t in self.loaded}
+        return [] if self.loaded and all(clause("loading", word) for word in rest) else left
 
     def _load_file(self, path: str, name: str) -> None:
         suffix = path.casefold().rpartition(".")[2]
@@ -258,19 +257,17 @@ class _Planner:
 
     def _originals(self) -> list[Table]:
         """The tables that this model has not computed, as far as can be told."""
-        made = {*self.turn.made, *(name for names in self.saved for name in names)}
-        made -= {self.subject, *(t.name for t in self.loaded)}
-        known = [t for t in self.turn.tables().values() if t.name not in made]
-        # For a table that was cut off stands none.
-        return known * (not self.turn.context.get("more_variables"))
+        own = {self.subject, *(t.name for t in self.loaded)}
+        known, made = self.turn.tables(), self.turn.made
+        return [known[n] for n in known if n in own or not (n in made or clause("made", n))]
 
     def _read(self, part: Sequence[Token]) -> Query:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
-        at_hand = [t for t in known.values() if t.name == (self.subject or self.table)]
-        meant = named[:1] or at_hand or self._originals()
+        at_hand = known.get(self.subject or self.table)
+        meant = named[:1] or ([at_hand] if at_hand else self._originals())
         why = "untold" if self.turn.context.get("kept_back") else "table"
         no_if(not meant, why, self.turn.request[:80])
         found: dict[str, Query] = {}
@@ -284,15 +281,21 @@ class _Planner:
         if not found:
             reader, why_not = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
             self.subject = reader.table.name
+            self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
         # The one that has all that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
-        wide = [name for name in found if all(names[name] >= each for each in names.values())]
-        is_one = len(wide) == 1
-        return found[wide[0] if is_one else self.turn.choose("Which table do you mean?", [*found])]
+        # One that holds each name as it was said comes first.
+        found = {name: query for name, query in found.items() if not query.notes} or found
+        wide = [n for n in found if all(names[n] >= names[each] for each in found)]
+        wide = wide if len(wide) == 1 else [self.turn.choose("Which table do you mean?", [*found])]
+        return found[wide[0]]
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
+        # Rows that were kept or sorted before are not the first of the table.
+        is_first = query.do == "head" and "rows_" in self.turn.last and about.name != self.subject
+        no_if(is_first and about.name not in {t.text for t in self.part}, "whole")
         cell = code.write(query, about, sorted(self.taken))
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
@@ -323,8 +326,11 @@ class _Planner:
 
     def _made(self) -> list[code.Cell]:
         """What may be meant by "it": what this turn made, or its table, else the last answer's."""
-        known = {n: ("", n) for n in self.turn.figures()} | {n: (n,) for n in self.turn.tables()}
-        names = [self.subject] if self.subject else [n for e in self.saved[-1:] for n in e]
+        known: dict[str, tuple[str, ...]] = {name: (name,) for name in self.turn.tables()}
+        bound = self.turn.variables | self.turn.made
+        known |= {name: ("", name) for name in bound if bound[name].get("type") == "figure"}
+        saved = re.findall(r"Saved as ([^.]*)", self.turn.last)
+        names = [self.subject] if self.subject else [n for e in saved for n in e.split("`")[1::2]]
         titles = {n: code.capital(n.replace("_", " ")) for n in names if n in known}
         return self.made or [code.Cell("", title, *known[n]) for n, title in titles.items()]
 

@@ -9,7 +9,7 @@ is a no as well.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
@@ -32,8 +32,6 @@ class Reader:
         values: the values that the request may name, each with its column.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
-        noun: what the rows may be called, where nothing else can be meant by it.
-        strange: the words that nothing knows.
     """
 
     tokens: Sequence[Token]
@@ -47,19 +45,23 @@ class Reader:
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
     text: str = ""
-    noun: str = ""
-    strange: list[str] = field(default_factory=list)
 
     def read(self) -> Query:
-        """Read the query. Raises ``Unclear``."""
+        """Read the query. Raises ``Unclear``: a question only where one of its answers leads on."""
         try:
             return self._read()
         except Unclear as unclear:
-            # A plural that nothing knows may be what the rows are called.
-            found = [] if unclear.choices or self.noun else [*{*self.strange}]
-            if len(found) != 1 or not clause("noun", found[0]):
-                raise
-            return self._with_noun(found[0], unclear)
+            why = unclear
+            for choice in unclear.choices:
+                turn = replace(self.turn, replies={**self.turn.replies, unclear.text: choice})
+                try:
+                    Reader(self.tokens, self.table, turn, self.look).read()
+                except Unclear as after:
+                    why = after
+                    if not after.choices:
+                        continue
+                raise unclear from None
+            raise why from None
 
     def _read(self) -> Query:
         no_if(self.table.library, "library", self.table.name, self.table.library)
@@ -67,39 +69,16 @@ class Reader:
         self.text = text = self.marked()
         # A new name is no word of the request.
         known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        self.strange = [e for e in text.split() if e[0].isalnum() and e not in known]
+        strange = [e for e in text.split() if e[0].isalnum() and e not in known]
         names = [c.name for c in self.table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
-        about = [*(self.raw.get(e, e) for e in self.strange[:1]), self.table.name, spoken(names)]
-        no_if(self.strange, "unknown", *about)
+        about = [*(self.raw.get(e, e) for e in strange[:1]), self.table.name, spoken(names)]
+        # A plural may be what the rows are called.
+        no_if(strange, "noun" if strange and clause("noun", strange[0]) else "unknown", *about)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
         self._complete()
-        return query
-
-    # -- what the rows are called ------------------------------------------------------------
-
-    def _with_noun(self, noun: str, unclear: Unclear) -> Query:
-        """Read on with ``noun`` as the rows, where the person says so: it is asked once."""
-        name, one = self.table.name, singular(noun)
-        # Of survivors, beside a column "survived", not each row is one.
-        stem, columns = one[: max(4, len(one) - 2)], self.table.columns
-        named = {w: c.name for c in columns for w in fold(c.name) if singular(w) != one}
-        like = [named[word] for word in named if word.startswith(stem)]
-        look, why = code("like", self.table, stem), f"Look for {noun!r} in the texts"
-        like = like or (self.look(look, why) if self.table.texts else None) or []
-        no_if(like, "value", noun, *like[:1], "its rows")
-        reader = Reader(self.tokens, self.table, self.turn, self.look, noun=noun)
-        query = reader.read()
-        question = f"Is each row of `{name}` one {one}?"
-        choices = [f"yes, {noun} are its rows", f"no, {noun} are something else"]
-        # The bikes of `bike_counters` are not its rows.
-        is_one = len(re.findall(r"\bT\d|\brows?\b", reader.text)) == 1 and one not in fold(name)
-        if not is_one or self.turn.choose(question, choices, holds=True) != choices[0]:
-            raise unclear
-        again = ", as before" * (question not in self.turn.replies)
-        query.notes.append(f"Read {noun!r} as the rows of `{name}`{again}")
         return query
 
     # -- marks -------------------------------------------------------------------------------
@@ -171,11 +150,6 @@ class Reader:
         """Mark the longest name that begins with the token there, with its length."""
         for size in range(min(8, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
-            whole = "".join(each.text for each in piece).casefold()
-            # "Heart rate (bpm)", as it is written.
-            found = [c for c in self.table.columns if "".join(c.name.split()).casefold() == whole]
-            if found and size > 1:
-                return self.mark("C", found, found[0].name), size
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
             others = {"word", "date", "number" if size > 1 else "quoted"}
@@ -187,8 +161,6 @@ class Reader:
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
-        if text.casefold() == self.noun:
-            return self.mark("T", self.table.name, text)
         words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
@@ -201,7 +173,7 @@ class Reader:
         if text.casefold() == self.table.name.casefold() and is_own:
             # Where a column is called so too, in the singular, its values may be meant as well.
             is_counted = behind in english.filler("counted") or after in ("per", "by")
-            is_counted = is_counted and behind[:1] != "N"
+            is_counted = is_counted and behind[:1] != "N" and "rows" not in (before, behind)
             if exact and is_counted and not (is_of or self._distinct(exact[0]) == 1):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
@@ -215,7 +187,11 @@ class Reader:
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
-            self._is_clear(other, text, f"the column {exact[0].name}")
+            is_its = behind[:1] == "C" and {*other} & {*self.marks[behind]}
+            if other and (is_its or is_of or behind in ("is", "=", "==")):
+                return self.mark("V", values, text)
+            is_column = behind in ("by", "per", "rename") or english.aggregate(behind)
+            no_if(other and not is_column, "both", text, *(c.name for c in [*other[:1], *exact]))
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
@@ -230,6 +206,8 @@ class Reader:
         measures = [c.name for c in partly if c.is_measure]
         if measures and not english.aggregate(behind):
             self._is_clear(owners, text, f"the column {spoken(measures, 'or')}")
+        is_rank = low in english.filler("ordinals") and english.aggregate(after)
+        self._is_clear(owners if is_rank else [], text, "a rank")
         month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         no_if(month and after.isdigit(), "month", text)
@@ -249,16 +227,13 @@ class Reader:
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         first, is_plural = self.table.columns[0], fold(text) != mine
         stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
-        is_id = first.is_code and mine == stem and not parts
-        # Where few of them repeat it is asked whether each row is one.
-        is_some = is_plural and mine == stem and not (parts or "float" in first.dtype)
-        is_some = is_some and fold(text) != fold(first.name) and self._distinct(first) > 0.5
+        is_number = "int" in first.dtype and is_plural and fold(text) != fold(first.name)
+        is_id = mine == stem and not parts and (first.is_code or is_number)
         # Loans of `library_loans` are numbered by "loan".
         is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
         plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
         is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain[:1] * is_plural))
-        self.strange = [text.casefold()] * is_some
-        no_if((is_some or (is_id and is_plural)) and not is_one, "counted", text)
+        no_if(is_id and is_plural and not is_one, "counted", text)
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
@@ -406,6 +381,10 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        if "without" in said:
+            why = f"Look whether {column.label} holds 0 or none"
+            is_none = self.look(code("has_none", column.of(self.table.name)), why)
+            no_if(not column.missing or is_none is not False, "without", column.name)
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
@@ -418,6 +397,9 @@ class Reader:
         elif marks:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
+        if word == "from" and parts != {"D"}:
+            choices = [f"{each} {self.raw[marks[0]]}" for each in ("in", "since")]
+            word = self.turn.choose(f"{spoken(choices, 'or')}?".capitalize(), choices).split()[0]
         op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self._filter(Filter(column, op, values))
         return True

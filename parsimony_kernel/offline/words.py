@@ -135,7 +135,15 @@ def tokenize(text: str) -> list[Token]:
     tokens = [Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(text)]
     files = {each for each in tokens if each.kind == "quoted" and is_data_file(each.bare)}
     tokens = [each for each in tokens if each.kind != "of"]
+    tokens = [Token("date", _date(t.text)) if t.kind == "month" else t for t in tokens]
     return [Token("file", each.bare) if each in files else each for each in tokens]
+
+
+def _date(text: str) -> str:
+    """Write "1 March 2024" as 2024-03-01, "March 2024" as 2024-03."""
+    *day, month, year = re.findall(r"\d+|\b[a-z]{3}", text.casefold())
+    numbers = [[name[:3] for name in MONTHS].index(month), *map(int, day)]
+    return "-".join([year, *(f"{each:02}" for each in numbers)])
 
 
 def is_data_file(name: str) -> bool:

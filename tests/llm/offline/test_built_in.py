@@ -77,6 +77,11 @@ NUMBERS = [
     ("how many cars in 1975-01", (CARS.Year == "1975-01-01").sum()),
     ("number of cars since 1980-01", (CARS.Year >= "1980-01-01").sum()),
     ("how many cars before 1976-01-01", (CARS.Year < "1976-01-01").sum()),
+    ("how many cars in January 1975", (CARS.Year == "1975-01-01").sum()),
+    ("number of cars since jan. 1980", (CARS.Year >= "1980-01-01").sum()),
+    ("how many cars before 1st of january 1976", (CARS.Year < "1976-01-01").sum()),
+    ("how many cars from 1 january 1975 to 2 January 1976",
+     CARS.Year.between("1975-01-01", "1976-01-02").sum()),
     ("how many readings with missing horsepower in cars", CARS.Horsepower.isna().sum()),
     ("how many cars from Japan or with horsepower above 200",
      ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
@@ -132,6 +137,8 @@ people = pd.DataFrame({
     "salary": range(1_000, 3_000, 100),
     "born_year": [1990, 1985, 1999, 1970] * 5,
     "bonus": [None, 5.0, 7.0, None] * 5,
+    "rank": ["second", "first", "third", "second"] * 5,
+    "clerk": ["May", "Will", "June", "Rose"] * 5,
 })
 """
 
@@ -155,6 +162,23 @@ people = pd.DataFrame({
         ("how many people have a bonus", ""),
         ("number of people with missing bonus", "bonus != bonus"),
         ("mean salary for active and not active", ""),
+        # It isn't clear which of both is left out.
+        ("number of people excluding IT and salary above 2000", ""),
+        ("number of people excluding IT and active", ""),
+        ("number of people excluding active and IT", ""),
+        ("number of people not in IT or active", ""),
+        ("number of people not in IT and active", ""),
+        ("share of total salary above 2000", ""),
+        ("share of salary above 2000", ""),
+        ("second highest salary", ""),
+        ("how many people may be active", ""),
+        ("number of people without bonus", "bonus != bonus"),
+        ("how many people have no bonus", "bonus != bonus"),
+        ("how many people without rank", ""),
+        ("number of people hired from 2020-05-01", "hired >= '2020-05-01'"),
+        ("number of people hired from 2020-05", "'2020-05-01' <= hired < '2020-06-01'"),
+        ("first 5 people after sorting by salary", ""),
+        ("sort people by salary then first 5", ""),
         ("departments with the highest salary", ""),
         ("which people have the highest salary", ""),
         ("people with salary over .5", ""),
@@ -185,6 +209,71 @@ async def test_earlier_misreadings_are_right_or_refused(
         assert turn.ending == "return_unable"
         return
     assert number(turn) == len(people.query(truth)), turn.summary
+
+
+async def test_from_a_year_may_be_in_it_or_since(staff: Notebook) -> None:
+    turn = await staff.ask("number of people hired from 2020")
+    assert turn.choices == ["in 2020", "since 2020"]
+    turn = await staff.reply("since 2020")
+    assert number(turn) == (staff["people"].hired.dt.year >= 2020).sum()
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        # The first rows of what was sorted in another request, or of the table.
+        (["sort people by salary descending", "show the first 3 rows"], "say it in full"),
+        (["sort people by salary descending", "show the first 3 rows of people"], "of people."),
+        (["sort people by salary and show the first 3 rows"], "first 3 rows of rows_sorted"),
+        (["plot mean salary by rank", "predict it", "publish it"], "made no table"),
+        (["plot mean salary by rank", "how many people", "publish it"], "made no table"),
+        (["plot mean salary by rank", "publish it"], "Published the chart"),
+        (["lod staff.csv"], "load staff.csv"),
+        (["keep active people", "then predict salary"], "`mean salary by"),
+        (["median salary by rank, then predict it"], "Saved as `median_salary_by_rank`"),
+        (["bonus by clerk predicted"], "`mean bonus by clerk`"),
+    ],
+)
+async def test_what_goes_on_from_another_request(
+    staff: Notebook, requests: list[str], said: str
+) -> None:
+    for request in requests:
+        turn = await staff.ask(request)
+    assert said in f"{turn.arguments}"
+
+
+async def test_table_is_at_hand_after_many_requests(staff: Notebook) -> None:
+    for size in range(1, 26):
+        await done(staff, f"top {size} people by salary")
+        staff.earlier = staff.earlier[-20:]
+    assert "Mean salary: 1,950" in (await done(staff, "mean salary")).summary
+
+
+async def test_table_with_the_column_is_meant(staff: Notebook) -> None:
+    await staff.run("pay = people.rename(columns={'salary': 'base salary'})")
+    assert "Used `people`." in (await done(staff, "mean salary by rank")).summary
+
+
+PUPILS = """
+import pandas as pd
+marks = pd.DataFrame({"Pupil": ["Mark", "Ann", "Bo"] * 2, "Mark": [1, 2, 3] * 2})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("mean Mark where Pupil is Mark", "(Pupil is Mark): 1."),
+        ("average Mark of Mark", "(Pupil is Mark): 1."),
+        ("mean Mark by Pupil", "Highest mean Mark: Bo, 3."),
+        ("Mark", "say 'Pupil is Mark', or 'by Mark' or 'mean Mark'"),
+    ],
+)
+async def test_word_that_is_a_column_and_a_value_can_be_said(
+    notebook: Notebook, request_: str, said: str
+) -> None:
+    await notebook.run(PUPILS)
+    assert said in f"{(await notebook.ask(request_)).arguments.values()}".replace("\\'", "'")
 
 
 async def test_values_set_side_by_side_are_not_pooled_in_a_chart(staff: Notebook) -> None:
@@ -390,7 +479,7 @@ runs = pd.DataFrame({
         (["number of runs from WEST"], "Number of rows (track is West): 1."),
         (["how many runs are late"], "Number of rows (late is yes or Yes): 2."),
         (["which line has the fewest runs in 2022"], "Lowest number of rows of those with any ("),
-        (["mean load (t) by line"], "Highest mean load: S1, 25 t."),
+        (['mean "load (t)" by line'], "Highest mean load: S1, 25 t."),
         (["correlation of load and delay"], "Correlation of load and delay: "),
         (["how many runs by hour of the day"], "Highest number of rows: 8, 3"),
         (["delay above 10"], "Rows (delay > 10): 2 of 4."),
@@ -419,8 +508,8 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     ("file", "request_", "suggested"),
     [
         ("crossings", "busiest route in Oslo", "mean passengers by "),
-        ("crossings", "cheapest fare to Oslo", "top 5 crossings by passengers"),
-        ("patients", "total bill per clinic, by post", "mean age by "),
+        ("crossings", "cheapest fare to Oslo", 'top 5 crossings by "Fare (EUR)"'),
+        ("patients", "total bill per clinic, by post", "mean bill by clinic"),
         ("orders", "draw a pie of qty", 'by "customer type"'),
         ("weblog", "how many hacker by country", "mean status by "),
     ],
@@ -502,9 +591,8 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("remove duplicates", "never deletes or changes files"),
         ("load https://example.org/cars.csv", "no web addresses"),
         ("weight above 3000 kg", '"kg"'),
-        ("how many cars in january 1975", "as in 2024-03"),
-        ("number of cars since Jan 1980", "as in 2024-03"),
-        ("how many cars before 1 january 1976", "as in 2024-03"),
+        ("how many cars in january 1", "as in 2024-03"),
+        ("number of cars since Jan 1, 1980", "as in 2024-03"),
         ("mean horsepower Q1 1976", '"Q1"'),
         ("average by origin", "what to do with cars"),
     ],
@@ -605,7 +693,9 @@ async def test_unquoted_title_is_no_column(notebook: Notebook, end: str) -> None
     [
         ("what is in data/power.csv?", "Summary of power."),
         ("mean output by year in data/power.csv", "Highest mean output: 2011, 9."),
-        ("load data/power.csv and predict it", "`mean output by source`"),
+        ("load data/power.csv and plot output", "`mean output by source`"),
+        # It is not loaded before all of the rest is strange.
+        ("load data/power.csv and predict it", 'know "predict": say'),
         ("load data/plain.csv and plot it", "needs a group"),
     ],
 )
@@ -647,7 +737,7 @@ async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Not
         await notebook.ask(request)
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
-    assert '"seattle_weather"' in turn.arguments["rationale"]
+    assert "No table is at hand for 'use seattle_weather" in turn.arguments["rationale"]
 
 
 ORDERS = """
@@ -694,16 +784,13 @@ async def test_rows_are_called_as_the_last_word_of_the_table(
 
 
 @pytest.mark.parametrize("numbered", ["order_no", "order"])
-async def test_ids_that_repeat_are_asked_about(notebook: Notebook, numbered: str) -> None:
+@pytest.mark.parametrize("request_", ["how many orders", "orders by country"])
+async def test_ids_that_repeat_are_no_rows(
+    notebook: Notebook, numbered: str, request_: str
+) -> None:
     await notebook.run(ORDERS.replace("order_no", numbered))
-    for request, rows in (("how many orders", ": 4."), ("orders by country", ": UK, 3.")):
-        notebook.answers.clear()
-        turn = await notebook.ask(request)
-        assert turn.arguments["question"] == "Is each row of `orders_2023` one order?"
-        assert f"umber of rows{rows}" in (await notebook.reply(turn.choices[0])).summary
-        notebook.answers.clear()
-        await notebook.ask(request)
-        assert "'different'" in (await notebook.reply("no")).arguments["rationale"]
+    turn = await notebook.ask(request_)
+    assert turn.ending == "return_unable"
 
 
 async def test_real_model_is_named_with_the_first_refusal_alone(tables: Notebook) -> None:
@@ -717,8 +804,9 @@ async def test_results_whose_turns_are_forgotten_stand_for_no_table(
     await tables.ask("cars after 1980")
     await tables.ask("total horsepower by origin")
     tables.earlier = []
-    assert "cars" in (await tables.ask("mean horsepower")).choices
+    assert "Used `cars`." in (await done(tables, "mean horsepower")).summary
     made = {k: v for k, v in tables.executor.variables().items() if k.startswith("rows_of_")}
+    assert made
     cut = notebook_context(files=[], variables=summarise(made)[0], more_variables=1)
     monkeypatch.setattr(tables, "context", lambda: cut)
     turn = await tables.ask("mean horsepower")
@@ -853,7 +941,7 @@ async def test_years_beside_dates_are_not_taken_for_them(
         ("share of fed by strain for swarm", "the share of what"),
         ("share of fed by fed", "the share of what"),
         # What some of the rows may be called.
-        ("how many swarmers", "a value of reason"),
+        ("how many swarmers", 'know "swarmers"'),
         ("how many prices", 'know "prices"'),
         ("how many draws", 'know "draws"'),
         ("mean honey_kg of the queens and the drones", 'know "'),
@@ -870,24 +958,20 @@ async def test_what_has_two_readings_is_asked_in_full(
 
 
 @pytest.mark.parametrize(
-    ("request_", "yes", "no"),
+    ("request_", "noun"),
     [
-        ("queens with honey_kg above 45", "Rows (honey > 45): 6 of 10.", 'know "queens"'),
-        ("top 3 colonies by honey_kg", "Rows: 3 of 10.", 'know "colonies"'),
-        ("number of boxes by fed", "number of rows: no, 5.", 'know "boxes"'),
+        ("queens with honey_kg above 45", "queens"),
+        ("top 3 colonies by honey_kg", "colonies"),
+        ("number of boxes by fed", "boxes"),
     ],
 )
-async def test_what_the_rows_are_called_is_asked_once(
-    notebook: Notebook, request_: str, yes: str, no: str
+async def test_what_the_rows_may_be_called_is_not_guessed(
+    notebook: Notebook, request_: str, noun: str
 ) -> None:
     await notebook.run(HIVES)
     turn = await notebook.ask(request_)
-    assert turn.arguments["question"].startswith("Is each row of `hives` one ")
-    assert no in f"{(await notebook.reply('no')).arguments}"
-    notebook.answers.clear()
-    await notebook.ask(request_)
-    assert yes in (await notebook.reply("yes")).summary
-    assert ", as before" in (await done(notebook, request_)).summary
+    assert f'know "{noun}": if each row of `hives` is one' in turn.arguments["rationale"]
+    assert ": " in (await done(notebook, request_.replace(noun, "rows"))).summary
 
 
 @pytest.mark.parametrize(
