@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -127,9 +127,8 @@ class OriginLedger:
         """Forget everything."""
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
-        # The undone runs: at the start and after each undo; then as of the end of each run.
+        # The undone runs, at the start and after each undo.
         self._taken_back: list[TakenBack] = [{}]
-        self._began: list[TakenBack] = []
         # The last run that wrote each file, in each folder, and what matches each pattern.
         self._written: dict[str, int] = {}
         self._matched: dict[str, int] = {}
@@ -167,14 +166,9 @@ class OriginLedger:
     def record(self, cell: CellRun) -> None:
         """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
-        self._began.append(self._taken_back[-1])
         around = {str(each) for path in cell.written for each in (path, *PurePath(path).parents)}
         self._written.update(dict.fromkeys(around, cell.number))
         self._matched.clear()
-
-    def next_cell_run(self) -> int:
-        """Return the number of the next cell run."""
-        return len(self._cells) + 1
 
     def cell_runs(self) -> tuple[CellRun, ...]:
         """Return all recorded runs, oldest first."""
@@ -202,9 +196,9 @@ class OriginLedger:
         put = {name: {*then.get(name, ()), *since} for name in names}
         self._taken_back.append({**self._taken_back[-1], **put})
 
-    def taken_back(self, number: int | None = None) -> TakenBack:
-        """Return the runs that are undone now, or that were when the run ``number`` ended."""
-        return self._taken_back[-1] if number is None else self._began[number - 1]
+    def taken_back(self) -> TakenBack:
+        """Return the runs that are undone now."""
+        return self._taken_back[-1]
 
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
@@ -288,24 +282,11 @@ class OriginLedger:
 # Recording a cell run
 
 
-class Producer(Protocol):
-    """The party on whose behalf a cell ran, such as ``execution.run_scope.RunScope``."""
-
-    @property
-    def actor(self) -> Literal["user", "agent"]: ...
-    @property
-    def notebook_path(self) -> str: ...
-    @property
-    def cell_id(self) -> str: ...
-    @property
-    def run_id(self) -> str: ...
-
-
 def stamp_effect(
     ledger: OriginLedger,
     effect: CellEffect,
     code: str,
-    scope: Producer,
+    scope: Any,
     at: str,
     *,
     failed: bool = False,
@@ -316,7 +297,7 @@ def stamp_effect(
     Args:
         effect: what the cell did to the namespace.
         code: the cell after IPython's transforms.
-        scope: the party on whose behalf it ran.
+        scope: the party on whose behalf it ran, an ``execution.run_scope.RunScope``.
         at: the time, in ISO 8601.
         failed: whether it ended with an error.
         stopped_at: the line of ``code`` at which it failed, see ``Cell.left_at``.
@@ -334,12 +315,9 @@ def stamp_effect(
     versions = {name: ledger.version(name) for name in effect.bound}
     versions |= {name: ledger.next_version(name) for name in changed}
     derived = _derived(cell, inputs, effect, versions, {*changed}, stopped_at)
-    number = ledger.next_cell_run()
+    number = ledger.now().runs + 1
     ran: dict[str, Any] = {
-        "actor": scope.actor,
-        "notebook_path": scope.notebook_path,
-        "cell_id": scope.cell_id,
-        "run_id": scope.run_id,
+        **{each: getattr(scope, each) for each in ("actor", "notebook_path", "cell_id", "run_id")},
         "code": code,
         "code_sha": sha,
         "at": at,

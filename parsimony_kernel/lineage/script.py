@@ -9,7 +9,6 @@ compared: which statements advance an iterator or a random generator. Anything u
 import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -44,7 +43,7 @@ class Script:
         name: the variable.
         code: the text of the script.
         parts: the cell runs in it, each with its included statements, in order.
-        sources: the files and addresses that these statements read.
+        sources: the files and addresses that the variable was made from.
     """
 
     name: str
@@ -86,15 +85,15 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
             "then the cells that use it",
         )
-    script = _written(name, walk, program, turns or {})
-    for run, _ in script.parts:
-        files = (ref.name.removeprefix(FILE) for ref in ledger.rewritten(run, run.number))
-        if changed := {*files} & {*script.sources}:
-            raise SliceError(
-                f"{min(changed)!r} was written again after it was read, so what {name!r} was made "
-                "from is gone: run the cell that reads it again, then the cells that use it",
-            )
-    return script
+    chain = [*ledger.ancestry(name)]
+    if changed := {ref.name for each in chain for ref in ledger.rewritten(each, each.cell_run)}:
+        raise SliceError(
+            f"{min(changed).removeprefix(FILE)!r} was written again after it was read, so what "
+            f"{name!r} was made from is gone: run the cell that reads it again, then the cells "
+            "that use it",
+        )
+    sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
+    return _written(name, walk, program, turns or {}, tuple(sources))
 
 
 # What statements do
@@ -365,40 +364,31 @@ class _Walk:
         self._live = {name} | program.through({name})
         self._asked = set[str]()
         self._found = set[str]()
-        self._ledger, self._undone = ledger, {**ledger.taken_back()}
-        # Names whose changes in this run were undone, and the needed ones among them.
-        self._passed, self._waiting = set[str](), set[str]()
+        # Names whose changes in this run were undone; needed ones are looked for before it.
+        self._passed = set[str]()
+        undone = ledger.taken_back()
         for run in reversed(program.runs):
-            self._passed = {each for each, runs in self._undone.items() if run.number in runs}
-            self._waiting = self._live & self._passed
-            self._live -= self._waiting
+            self._passed = {each for each, runs in undone.items() if run.number in runs}
+            waiting = self._live & self._passed
+            self._live -= waiting
             self._pass(run)
-            self._live |= self._waiting
+            self._live |= waiting
         self.seeds = self._live & SEEDS.keys()
         left = self._live - self.seeds - self._found - _BUILTINS - {_RANDOM}
         self.missing = (left & self._asked) - program.tables
 
     def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
-        """Check that a kept statement neither binds nor mutates anything that an undo restored.
-
-        The restored names that it reads are followed as they were when it ran.
+        """Check that a kept statement uses and changes nothing that an undo restored.
 
         Raises:
-            SliceError: it does, or a name is needed both as it is now and as of before an undo.
+            SliceError: it does, so no order of the cells may give what there is now.
         """
-        if twice := self._waiting & (part.binds | part.reads):
-            raise SliceError(
-                f"{min(twice)!r} went in twice, once as it is now and once as it was before an "
-                "undo, and no order of the cells gives both: run the cells that use it again",
-            )
-        then = self._ledger.taken_back(run.number)
-        self._undone |= {name: then.get(name, frozenset()) for name in self._passed & part.reads}
         made = {ref.name for ref in run.made} - part.binds if part.touches else set[str]()
-        if hit := self._passed & (made | part.touches):
+        if hit := self._passed & (part.binds | part.reads | part.touches | made):
             name = min(hit)
             raise SliceError(
-                f"what was done to {name!r} was taken back, and something that is needed may "
-                f"hold the same object: run the cells that use {name!r} again",
+                f"what was done to {name!r} was taken back, and something that is needed was made "
+                f"with it, or may hold the same object: run the cells that use {name!r} again",
             )
 
     # One run of a cell
@@ -520,29 +510,26 @@ def _stopped(names: Collection[str]) -> SliceError:
 # The text
 
 
-def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]) -> Script:
-    held = []
-    blocks, sources = list[str](), dict[str, None]()
+def _written(
+    name: str,
+    walk: _Walk,
+    program: _Program,
+    turns: Mapping[str, int],
+    sources: tuple[str, ...],
+) -> Script:
+    held, blocks = [], list[str]()
     for number, places in sorted(walk.kept.items()):
         run = program.runs[number - 1]
-        every = [each.statement for each in program.parts(run)]
-        kept = tuple(every[place] for place in sorted(places))
+        every = program.parts(run)
+        kept = tuple(every[place].statement for place in sorted(places))
         held.append((run, kept))
         blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
-        sources |= dict.fromkeys(each for each in run.sources if _is_read(each, kept, every))
     head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
     futures = {each.source for run, _ in held for each in read(run.code).statements}
     futures = {each for each in futures if each.startswith(_FUTURE)}
     for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
         head += ["", *first] if first else []
-    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), tuple(sources))
-
-
-def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:
-    """Return whether ``kept`` read ``source``: they name it, or nothing in the cell does."""
-    name = PurePath(source).name
-    naming = [each for each in every if name in {PurePath(text).name for text in each.literals}]
-    return not naming or any(each in kept for each in naming)
+    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), sources)
 
 
 def _place(run: CellRun, turns: Mapping[str, int]) -> str:

@@ -189,10 +189,12 @@ async def test_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     assert change is not None
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
-    with pytest.raises(SliceError, match="'a' went in twice"):
-        sliced(desk, "c")
+    for name in "cb":
+        with pytest.raises(
+            SliceError, match="'a' was taken back.*run the cells that use 'a' again"
+        ):
+            sliced(desk, name)
     assert kept(sliced(desk, "a")) == ["a = [1]"]
-    assert kept(sliced(desk, "b")) == ["a = [2]", "b = a + [3]"]
 
 
 def test_exec_cell_sees_everything_before(tmp_path: Path) -> None:
