@@ -375,9 +375,11 @@ class Visitor(State):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
-        is_open = called == "open" and not set("wax").isdisjoint(call.mode or "")
+        modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
+        mode = "".join(_text(each) or "" for each in modes)
+        writes = called == "open" and not set("wax").isdisjoint(mode)
         literals = self.found.literals
-        if is_open or called.startswith(_WRITERS):
+        if writes or called.startswith(_WRITERS):
             self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
         self.found.literals = literals
@@ -415,11 +417,6 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
-        elif any(
-            each.arg == "inplace" and getattr(each.value, "value", True) is not False
-            for each in node.keywords
-        ):
-            self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
         if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
@@ -430,7 +427,7 @@ class Visitor(State):
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
-            each.arg == "inplace" and getattr(each.value, "value", False) is True
+            each.arg == "inplace" and getattr(each.value, "value", True) is not False
             for each in node.keywords
         ):
             self.mutate(on)

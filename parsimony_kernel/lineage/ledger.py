@@ -132,15 +132,12 @@ class OriginLedger:
         # The last run that wrote each file, in each folder, and what matches each pattern.
         self._written: dict[str, int] = {}
         self._matched: dict[str, int] = {}
-        # The versions of the names that are not at their newest one.
-        self._gone_back: dict[str, int] = {}
+        # The current version of each name; 0 once it is gone.
+        self._versions: dict[str, int] = {}
 
     def get(self, name: str) -> VariableOrigin | None:
         """Return the origin of the current value of ``name``, or ``None`` if unknown."""
-        if name in self._gone_back:
-            return self.at_version(InputRef(name=name, version=self._gone_back[name]))
-        history = self._origins.get(name)
-        return history[-1] if history else None
+        return self.at_version(InputRef(name=name, version=self.version(name)))
 
     def at_version(self, ref: InputRef) -> VariableOrigin | None:
         """Return the origin of the variable and version in ``ref``, or ``None`` if unknown."""
@@ -150,18 +147,16 @@ class OriginLedger:
 
     def version(self, name: str) -> int:
         """Return the current version of ``name``, 0 if its origin is unknown."""
-        current = self.get(name)
-        return current.version if current else 0
+        return self._versions.get(name, 0)
 
     def next_version(self, name: str) -> int:
         """Return the version that the next binding of ``name`` gets."""
-        history = self._origins.get(name)
-        return history[-1].version + 1 if history else 1
+        return len(self._origins.get(name, ())) + 1
 
     def stamp(self, origin: VariableOrigin) -> None:
         """Record a new binding, whose version is the next one."""
         self._origins.setdefault(origin.name, []).append(origin)
-        self._gone_back.pop(origin.name, None)
+        self._versions[origin.name] = origin.version
 
     def record(self, cell: CellRun) -> None:
         """Record the next cell run, after the stamps of the variables that it made."""
@@ -176,15 +171,15 @@ class OriginLedger:
 
     def versions(self) -> dict[str, int]:
         """Return the current version of every known name."""
-        return {name: self.version(name) for name in self._origins}
+        return self._versions.copy()
 
     def go_back(self, name: str, version: int) -> None:
         """Set the current version of ``name`` to an earlier one; 0 means unknown or deleted.
 
         If it is bound again, its versions go on counting.
         """
-        if name in self._origins:
-            self._gone_back[name] = version
+        if name in self._versions:
+            self._versions[name] = version
 
     def now(self) -> Moment:
         """Return the current state of the namespace."""
@@ -215,22 +210,22 @@ class OriginLedger:
         chain = chain or list(self.ancestry(name))
         runs = {origin.cell_run for origin in chain}
         found = set[InputRef]()
+
+        def is_own(number: int, origin: VariableOrigin) -> bool:
+            """Return whether the run is of the chain, and made a version of the same variable."""
+            made = self._cells[number - 1].made if 0 < number <= len(self._cells) else ()
+            return number in runs and any(ref.name == origin.name for ref in made)
+
         for origin in chain:
             for ref in origin.inputs:
                 current = self.get(ref.name)
-                if ref.name in (name, origin.name):
+                if ref.name in (name, origin.name) or ref.version == self.version(ref.name):
                     continue
-                if current is None:
-                    if ref.version:
-                        found.add(ref)
-                elif ref.version != current.version and (
-                    ref.name in origin.replaced
-                    or current.cell_run not in runs
-                    or not self._made(current.cell_run, origin.name)
-                ):
+                is_replaced = current is None or ref.name in origin.replaced
+                if is_replaced or not is_own(current.cell_run, origin):
                     found.add(ref)
             for ref, number in self.rewritten(origin, origin.cell_run).items():
-                if number not in runs or not self._made(number, origin.name):
+                if not is_own(number, origin):
                     found.add(ref)
         return tuple(sorted(found, key=attrgetter("name", "version")))
 
@@ -255,16 +250,10 @@ class OriginLedger:
 
     def _last_match(self, pattern: str) -> int:
         if pattern not in self._matched:
-            deep, depth = pattern.replace("**/", "*"), pattern.count("/")
-            paths = (each for each in self._written if fnmatchcase(each, deep))
-            paths = (each for each in paths if deep != pattern or each.count("/") == depth)
+            any_depth = pattern.replace("**/", "*")
+            paths = (each for each in self._written if fnmatchcase(each, any_depth))
             self._matched[pattern] = max(map(self._written.__getitem__, paths), default=0)
         return self._matched[pattern]
-
-    def _made(self, number: int, name: str) -> bool:
-        return 0 < number <= len(self._cells) and any(
-            ref.name == name for ref in self._cells[number - 1].made
-        )
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """Yield the origin of ``name`` and of all its inputs, each once, the nearest first."""
@@ -448,11 +437,8 @@ def _derived(
             uses |= dict.fromkeys(names, each.reads)
 
     for name in sorted(changed):
-        if name not in inputs:
-            add(name, set[InputRef]().union(*old.values()))  # no statement is known to make it
-            continue
         through_body = {ref for ref in given_by(uses.get(name, ())) if ref.name not in by_functions}
-        its = inputs[name] | through_body
+        its = inputs.get(name, old.get(name, set())) | through_body
         add(name, its | old.get(name, set()) if name in in_place else its)
     return found
 

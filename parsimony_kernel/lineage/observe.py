@@ -53,8 +53,7 @@ class Looked:
         seen: fingerprints of the values, by name.
         values: the values, by weak reference where possible.
         likely: names that count as mutated unless a complete fingerprint shows no change.
-        through: names whose objects the notebook functions in reach may mutate.
-        by_argument: whether one of these functions may mutate its arguments.
+        through: names whose objects the notebook functions in reach may mutate, also as arguments.
         resizes: whether the cell may resize arrays.
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
@@ -68,7 +67,6 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     likely: Set[str] = frozenset()
     through: Set[str] = frozenset()
-    by_argument: bool = False
     resizes: bool = False
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
@@ -92,8 +90,8 @@ class Looked:
         Values that the cell can reach are kept by weak reference, so that none stays alive.
         """
         names = self.names
-        used = self.used | names.reads | names.mutated | names.touched | names.writes
-        used = bindings.keys() if names.opaque else used | names.deletes
+        own = names.reads | names.mutated | names.touched | names.writes | names.deletes
+        used = bindings.keys() if names.opaque else self.used | own
         return Snapshot(bindings, used, resizes=self.resizes)
 
 
@@ -107,7 +105,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     names = read(code)
     reach = Reach(namespace, names.reads | names.called)
     # Names whose parts are mutated, or may be by a call through another name for such a part.
-    reached = names.reached | _linked(names)
+    reached = names.reached | names.linked(names.called) - names.called
     maybe = reached | names.touched | names.called
     maybe |= {
         each for each in names.reads & namespace.keys() if _changes_when_read(namespace[each])
@@ -121,20 +119,18 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     inside = [each for each in (*held.values(), *called) if _is_function(each)]
     reach.run(inside, are_called=are_called)
     through, by_argument = reach.changes()
-    likely = names.reached | through
     maybe |= _named(held, namespace)
     if by_argument:
-        likely |= names.touched | _named(held, namespace)
+        through |= names.touched
+    likely = names.reached | through | (_named(held, namespace) if by_argument else set())
     if reach.functions:
         maybe |= reach.used
     # A part that only running code can resolve (a property) may be any object held by the root.
-    unknown = [
-        namespace[name]
+    roots = likely | {
+        name
         for name, path in names.paths
-        if name in namespace and path and part_at(namespace[name], path) is namespace[name]
-    ]
-    maybe |= _named(held_by(unknown, CALLABLES), namespace)
-    roots = likely | {name for name, path in names.paths if None in path}
+        if None in path or (path and part_at(namespace.get(name), path) is namespace.get(name))
+    }
     around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
     likely |= _named(around, namespace)
     # The objects that bound methods and closures in reach of the cell hold.
@@ -175,7 +171,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         Snapshot(values, values.keys(), resizes=resizes),
         likely & values.keys(),
         through,
-        by_argument,
         resizes,
         names.mutated if is_told else frozenset(),
         {path: source_state(path, Path()) for path in _handed(names, namespace, WRITES_FILES)},
@@ -186,17 +181,6 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
     bound = bound_to(held, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
-
-
-def _linked(names: Cell) -> set[str]:
-    """Return the names of which the called names are parts, transitively."""
-    found, pending = set[str](), list(names.called)
-    while pending:
-        called = pending.pop()
-        more = {root.name for name, root in names.links if name == called} - found
-        found |= more
-        pending += more
-    return found
 
 
 def _is_function(value: Any) -> bool:
@@ -279,14 +263,13 @@ def observe_cell(
     touched, roots = _touched(names, before, after, looked.namespace, same)
     newly = names.called & after.keys() & {*found.changed}
     also, by_argument = Reach(after, newly).changes()
-    handed = names.touched if by_argument else frozenset()
-    likely = looked.likely | also | handed
+    also |= names.touched if by_argument else set()
+    likely = looked.likely | also
     for name, differs in differing.items():
         is_told = is_tabular(values[name]) and name in names.reached
         if differs or (differs is None and name in likely and not is_told):
             touched[id(values[name])] = values[name]
-    through = looked.through | (names.touched if looked.by_argument else frozenset())
-    for name in (names.writes & after.keys()) & (through | also):
+    for name in (names.writes & after.keys()) & (looked.through | also):
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}

@@ -19,7 +19,6 @@ from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 from parsimony_kernel.lineage.why import safe
 
-_FUTURE = "from __future__"
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
 _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
@@ -320,12 +319,8 @@ class _Groups:
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:
-    """Return the statements of a cell, with magics that run Python replaced by their statements.
-
-    Imports from ``__future__`` are left out: the script begins with them.
-    """
-    every = (inner for each in cell.statements for inner in _of_magic(each))
-    return tuple(each for each in every if not each.source.startswith(_FUTURE))
+    """Return the statements of a cell, with magics that run Python replaced by their statements."""
+    return tuple(inner for each in cell.statements for inner in _of_magic(each))
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:
@@ -525,10 +520,7 @@ def _written(
         held.append((run, kept))
         blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
     head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
-    futures = {each.source for run, _ in held for each in read(run.code).statements}
-    futures = {each for each in futures if each.startswith(_FUTURE)}
-    for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
-        head += ["", *first] if first else []
+    head += ["", *sorted(SEEDS[each] for each in walk.seeds)] if walk.seeds else []
     return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), sources)
 
 

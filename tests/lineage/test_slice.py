@@ -190,9 +190,7 @@ async def test_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
     for name in "cb":
-        with pytest.raises(
-            SliceError, match="'a' was taken back.*run the cells that use 'a' again"
-        ):
+        with pytest.raises(SliceError, match="'a' was taken back"):
             sliced(desk, name)
     assert kept(sliced(desk, "a")) == ["a = [1]"]
 
@@ -243,16 +241,6 @@ async def test_accessor_result_is_a_value_after_undo(desk: Desk, cell: str) -> N
     script = sliced(desk, "df").code
     assert cell in script
     assert "= 'x'" not in script
-
-
-async def test_script_begins_with_future_imports(desk: Desk, tmp_path: Path) -> None:
-    future = "from __future__ import annotations\n"
-    await desk.run("n = 1", f"{future}class A:\n    def me(self) -> A: return self", "y = A().me")
-    await desk.run(f"{future}def f(x: int): return x", "z = f.__annotations__, n, y()")
-    assert rebuilt(desk, "z", tmp_path)[:2] == ({"x": "int"}, 1)
-    await desk.run(f"{future}def f(x: Nothing): return x", "y = f(1)")
-    with pytest.raises(SliceError, match="'Nothing'"):
-        sliced(desk, "y")
 
 
 async def test_deleted_name_falls_back_to_builtin(desk: Desk, tmp_path: Path) -> None:
