@@ -40,11 +40,6 @@ def parse(code: str) -> tuple[ast.Module, Exception | None]:
         return ast.Module(body=[], type_ignores=[]), error.with_traceback(None)
 
 
-def tree(code: str) -> ast.Module:
-    """Return the syntax tree of ``code``, shared and read-only; empty if it doesn't parse."""
-    return parse(code)[0]
-
-
 @functools.lru_cache(maxsize=1_024)
 def parse_cell(code: str) -> tuple[str, ast.Module, Exception | None]:
     """Translate a cell in IPython's syntax to Python; return the text, its tree and any error.

@@ -126,11 +126,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if reach.functions:
         maybe |= reach.used
     # A part that only running code can resolve (a property) may be any object held by the root.
-    roots = likely | {
-        name
+    unknown = [
+        namespace[name]
         for name, path in names.paths
-        if None in path or (path and part_at(namespace.get(name), path) is namespace.get(name))
-    }
+        if name in namespace and path and part_at(namespace[name], path) is namespace[name]
+    ]
+    maybe |= _named(held_by(unknown, CALLABLES), namespace)
+    roots = likely | {name for name, path in names.paths if None in path}
     around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
     likely |= _named(around, namespace)
     # The objects that bound methods and closures in reach of the cell hold.

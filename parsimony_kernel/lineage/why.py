@@ -14,7 +14,6 @@ from parsimony_kernel.lineage.ledger import FILE, CellRun, InputRef, OriginLedge
 MOST_STEPS = 20
 _MOST_COLUMNS = 200
 _MOST_LINES = 20
-_MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
 _NEAREST = 3
 
@@ -116,24 +115,16 @@ def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -
 
 
 def _statements_of(origin: VariableOrigin) -> str:
-    """Return the statements that made and mutated the variable, as they were written.
-
-    If there are more than three, only the first and the last.
-    """
+    """Return the statements that made and mutated the variable, as they were written."""
     found: list[str] = []
     for each in read(origin.code).statements[: origin.until or None]:
         if origin.name not in each.writes | each.mutated:
             continue
         if each.rebinds and origin.name not in each.reads | each.mutated:
             found.clear()
-        found.append(_lines_of(each.source))
-    if len(found) > _MOST_STATEMENTS:
-        found = [found[0], "…", found[-1]]
-    return "\n".join(found) or _lines_of(origin.code)
-
-
-def _lines_of(code: str) -> str:
-    lines = [safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.strip().split("\n")]
+        found.append(each.source)
+    code = "\n".join(found) or origin.code.strip()
+    lines = [safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.split("\n")]
     left = len(lines) - _MOST_LINES
     more = [f"… {left:,} more {plural('line', left)}"] if left > 0 else []
     return "\n".join(lines[:_MOST_LINES] + more)
@@ -162,11 +153,8 @@ def _details(step: VariableOrigin) -> Iterator[str]:
     unknown = [safe(each.name) for each in step.inputs if not each.version]
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
-    for source in step.sources[:_MOST_INPUTS]:
-        yield f"reads {safe(source)}"
-    if len(step.sources) > _MOST_INPUTS:
-        more = len(step.sources) - _MOST_INPUTS
-        yield f"reads {more:,} more {plural('source', more)}"
+    if step.sources:
+        yield f"reads {_listed([*map(safe, step.sources)])}"
 
 
 def _versioned(each: InputRef | VariableOrigin) -> str:
