@@ -260,12 +260,9 @@ def _roots_of(node: Any) -> Iterator[Root]:
 
 def last_name(node: ast.expr) -> str:
     """Return the last name of a callee or an attribute chain; empty if there is none."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Call(func=function):
-            return last_name(function)
-    return ""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return written(node).rpartition(".")[2]
 
 
 def is_namespace(node: ast.expr) -> bool:

@@ -5,7 +5,6 @@ that a call may have mutated are fingerprinted before the cell and compared afte
 budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
-from bisect import bisect, bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -320,11 +319,11 @@ def _sources(
         handed = tuple(_handed(each, after, READS_FILES))
         for source in sources_in(handed, cwd, handed):
             read_by[source].add(number)
-    first, last = zip((0, 0), *(each.lines for each in cell.statements), strict=True)
+    places = [range(each.lines[0], each.lines[1] + 1) for each in cell.statements]
     for path, lines in opened.items():
         for source in sources_in((path,), cwd):
             for line in lines:  # perhaps of several statements
-                numbers = range(bisect_left(last, line) - 1, bisect(first, line) - 1)
+                numbers = [number for number, place in enumerate(places) if line in place]
                 read_by[source].update(numbers or (-1,))
     return named | read_by, read_by
 

@@ -153,8 +153,8 @@ class _Program:
         for cell in cells.values():
             self._homes.update(cell.modules)
             self._defined |= cell.defined
-        # Functions whose results may vary between calls, and functions that mutate nothing.
-        self._stateful, self._harmless = set[str](), set[str]()
+        # Functions whose results may vary between calls.
+        self._stateful = set[str]()
         self._learn([each for each in every if each.later is not NOTHING])
         # By name: the names read by the functions that it may hold, when they run.
         self._used: dict[str, set[str]] = {}
@@ -231,27 +231,16 @@ class _Program:
     # Effects of functions
 
     def _learn(self, functions: Sequence[Statement]) -> None:
-        """Classify functions, by iterating to a fixed point.
-
-        A function counts as harmless until it, or one that it calls, turns out not to be.
-        """
-        for each in functions:
-            self._harmless |= each.writes & self._defined
-        is_new = True
-        while is_new:
-            known = len(self._stateful), len(self._harmless)
+        """Find the stateful functions, by iterating to a fixed point."""
+        known = -1
+        while known < len(self._stateful):
+            known = len(self._stateful)
             for each in functions:
                 if each.keeps_state or any(map(self._gives_stream, each.later.calls)):
                     self._stateful |= each.writes
-                changes = each.keeps_state or each.later.may_mutate or each.later.writes
-                if changes or not all(map(self._is_harmless, each.later.calls)):
-                    self._harmless -= each.writes
-            is_new = known != (len(self._stateful), len(self._harmless))
 
     def _is_harmless(self, call: Call) -> bool:
         """Return whether a call leaves its arguments and receiver unchanged."""
-        if call.name in self._harmless:
-            return True
         if call.last in calls.MUTATES or call.root in self._defined or not call.name:
             return False
         if call.root in self._homes:
