@@ -18,7 +18,6 @@ from parsimony_kernel.analysis.values import (
     Ref,
     Value,
     arguments_of,
-    attribute_of,
     is_namespace,
     item_of,
     last_name,
@@ -387,12 +386,8 @@ class Visitor(State):
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
-        root, on = node.func, None
-        if isinstance(root, ast.Attribute):
-            on = self._value(root.value)
-            origin = attribute_of(on, root.attr)
-        else:
-            origin = self._value(root)
+        root, origin = node.func, self._value(node.func)
+        on = self._value(root.value) if isinstance(root, ast.Attribute) else None
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(
@@ -580,7 +575,5 @@ def _text(node: ast.expr | None = None) -> str | None:
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
     """Return the positional output arguments of a NumPy ufunc."""
-    numpy: Any = sys.modules.get("numpy")
-    function = vars(numpy).get(called) if numpy else None
-    is_ufunc = numpy and type(function) is numpy.ufunc
-    return node.args[function.nin :] if function and is_ufunc else []
+    function: Any = vars(sys.modules.get("numpy", sys)).get(called)
+    return node.args[function.nin :] if type(function).__name__ == "ufunc" else []

@@ -67,23 +67,14 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             is unknown, or no order of the cells reproduces the versions.
     """
     origin = ledger.get(name)
-    if origin is None:
-        raise SliceError(
-            f"nothing is known of where {name!r} comes from: run the cell that makes it again, "
-            "or give a variable that a cell made since tracking began",
-        )
-    if not origin.cell_run:
-        raise SliceError(f"the run of the cell that made {name!r} was not recorded")
+    if origin is None or not origin.cell_run:
+        raise _unknown(name)
     program = _Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
     if walk.missing and program.is_open:
         walk = _Walk(program, ledger, name, keep_open=True)
     elif walk.missing:
-        lost = min(walk.missing)
-        raise SliceError(
-            f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
-            "then the cells that use it",
-        )
+        raise _unknown(min(walk.missing))
     chain = [*ledger.ancestry(name)]
     if changed := {ref.name for each in chain for ref in ledger.rewritten(each, each.cell_run)}:
         raise SliceError(
@@ -93,6 +84,13 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         )
     sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
     return _written(name, walk, program, turns or {}, tuple(sources))
+
+
+def _unknown(name: str) -> SliceError:
+    return SliceError(
+        f"nothing is known of where {name!r} comes from: run the cell that makes {name!r} again, "
+        "then the cells that use it",
+    )
 
 
 # What statements do
@@ -385,11 +383,7 @@ class _Walk:
             self._keep(run, parts, made, is_in=is_in)
         for ref in run.reads:
             if not ref.version and ref.name in self._live and ref.name not in SEEDS:
-                raise SliceError(
-                    f"{ref.name!r} was bound before its origin was tracked, so what it held cannot "
-                    f"be rebuilt: run the cell that makes {ref.name!r} again, then the cells that "
-                    "use it",
-                )
+                raise _unknown(ref.name)
 
     def _keep(self, run: CellRun, parts: Sequence[_Part], made: set[str], *, is_in: bool) -> None:
         """Keep the needed statements of a run.
