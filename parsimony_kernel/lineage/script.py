@@ -8,7 +8,7 @@ compared: which statements advance an iterator or a random generator. Anything u
 
 import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -34,24 +34,7 @@ class SliceError(Exception):
     """No script is certain to rebuild the variable."""
 
 
-@dataclass(frozen=True)
-class Script:
-    """A script that rebuilds a variable.
-
-    Args:
-        name: the variable.
-        code: the text of the script.
-        parts: the cell runs in it, each with its included statements, in order.
-        sources: the files and addresses that the variable was made from.
-    """
-
-    name: str
-    code: str
-    parts: tuple[tuple[CellRun, tuple[Statement, ...]], ...] = ()
-    sources: tuple[str, ...] = ()
-
-
-def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> Script:
+def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> str:
     """Return a script of top-level statements that rebuilds the current value of ``name``.
 
     Code that draws random numbers, asks the time or reads external data runs again, so its
@@ -83,7 +66,13 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             "that use it",
         )
     sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
-    return _written(name, walk, program, turns or {}, tuple(sources))
+    lines = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
+    lines += ["", *sorted(SEEDS[each] for each in walk.seeds)] if walk.seeds else []
+    for run, kept in reversed(walk.kept):
+        turn = (turns or {}).get(run.run_id)
+        place = f"cell {run.number}" if turn is None else f"cell of turn {turn}"
+        lines += ["", f"# {place} ({run.actor})", *(each.source for each in kept)]
+    return "\n".join(lines) + "\n"
 
 
 def _unknown(name: str) -> SliceError:
@@ -338,8 +327,8 @@ class _Walk:
     def __init__(
         self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
     ) -> None:
-        # By run: the positions of the statements to keep.
-        self.kept: dict[int, set[int]] = {}
+        # The statements to keep, the newest run first.
+        self.kept: list[tuple[CellRun, list[Statement]]] = []
         self._program = program
         self._keep_open = keep_open
         # The names whose value is needed, and those that a kept statement certainly reads.
@@ -400,8 +389,8 @@ class _Walk:
         if is_whole and (run.failed or not parts):
             raise _stopped(left)
         own = {name for each in parts for name in each.statement.writes}
-        kept = set[int]()
-        for place, each in reversed([*enumerate(parts)]):
+        kept: list[Statement] = []
+        for each in reversed(parts):
             statement = each.statement
             is_open = self._keep_open and _is_open(statement)
             may_change = is_in and self._may_change(each, is_told=is_told)
@@ -409,7 +398,7 @@ class _Walk:
                 continue
             if self._passed:
                 self._must_not_be_passed(run, each)
-            kept.add(place)
+            kept.insert(0, statement)
             self._found |= each.binds
             self._asked -= each.binds
             self._live -= statement.certain
@@ -421,7 +410,7 @@ class _Walk:
         if is_whole:
             self._found |= made
         if kept:
-            self.kept[run.number] = kept
+            self.kept.append((run, kept))
 
     def _is_needed(self, part: _Part) -> bool:
         """Return whether a statement binds a needed name, or advances a needed stream."""
@@ -483,31 +472,3 @@ def _stopped(names: Collection[str]) -> SliceError:
         f"a cell stopped with an error where it may have changed {name!r}, and how far it got is "
         f"not known: run the cell that makes {name!r} again",
     )
-
-
-# The text
-
-
-def _written(
-    name: str,
-    walk: _Walk,
-    program: _Program,
-    turns: Mapping[str, int],
-    sources: tuple[str, ...],
-) -> Script:
-    held, blocks = [], list[str]()
-    for number, places in sorted(walk.kept.items()):
-        run = program.runs[number - 1]
-        every = program.parts(run)
-        kept = tuple(every[place].statement for place in sorted(places))
-        held.append((run, kept))
-        blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
-    head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
-    head += ["", *sorted(SEEDS[each] for each in walk.seeds)] if walk.seeds else []
-    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), sources)
-
-
-def _place(run: CellRun, turns: Mapping[str, int]) -> str:
-    if run.run_id in turns:
-        return f"cell of turn {turns[run.run_id]} ({run.actor})"
-    return f"cell {run.number} ({run.actor})"

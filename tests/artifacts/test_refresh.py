@@ -72,7 +72,7 @@ class Desk:
             title=title,
             lineage=tuple(ledger.ancestry(variable)),
             run_id="r1",
-            script=slice_of(ledger, variable).code,
+            script=slice_of(ledger, variable),
         )
 
     @asynccontextmanager
