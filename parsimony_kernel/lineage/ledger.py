@@ -37,13 +37,7 @@ class InputRef:
 
 
 class _Ran(BaseModel):
-    """The code that ran, on whose behalf and when.
-
-    Args:
-        sources: the files, folders and addresses that the code read; paths below the working
-            folder are relative to it.
-        source_states: the state of these files after the code ended.
-    """
+    """The code that ran, on whose behalf and when."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,8 +47,6 @@ class _Ran(BaseModel):
     run_id: str
     code: str
     code_sha: str
-    sources: tuple[str, ...] = ()
-    source_states: tuple[SourceState, ...] = ()
     at: str = ""
 
 
@@ -63,6 +55,9 @@ class VariableOrigin(_Ran):
 
     Args:
         version: counts the bindings of the name, from 1.
+        sources: the files, folders and addresses that it was read from; paths below the working
+            folder are relative to it.
+        source_states: the state of these files after the code ended.
         replaced: the names in ``inputs`` that the same cell bound to other objects afterwards.
         cell_run: the number of the cell run that made it, 0 if none was recorded.
         until: the number of the cell's statements before the one that bound the name anew, 0 if
@@ -72,6 +67,8 @@ class VariableOrigin(_Ran):
     name: str
     version: int
     inputs: tuple[InputRef, ...] = ()
+    sources: tuple[str, ...] = ()
+    source_states: tuple[SourceState, ...] = ()
     replaced: tuple[str, ...] = ()
     cell_run: int = 0
     until: int = 0
@@ -221,26 +218,22 @@ class OriginLedger:
                 current = self.get(ref.name)
                 if ref.name in (name, origin.name) or ref.version == self.version(ref.name):
                     continue
-                is_replaced = current is None or ref.name in origin.replaced
-                if is_replaced or not is_own(current.cell_run, origin):
+                is_gone = current is None or ref.name in origin.replaced
+                if is_gone or (current and not is_own(current.cell_run, origin)):
                     found.add(ref)
-            for ref, number in self.rewritten(origin, origin.cell_run).items():
+            for ref, number in self.rewritten(origin).items():
                 if not is_own(number, origin):
                     found.add(ref)
         return tuple(sorted(found, key=attrgetter("name", "version")))
 
-    def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
-        """Return the sources that cells wrote to after ``ran`` read them.
-
-        Args:
-            ran: what a cell run did.
-            number: the number of this run.
+    def rewritten(self, origin: VariableOrigin) -> dict[InputRef, int]:
+        """Return the sources of a variable that cells wrote to after it was made.
 
         Returns:
             For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
-        found = {}
-        for path, size in ((s.path, s.size_bytes) for s in ran.source_states if s.is_read):
+        found, number = {}, origin.cell_run
+        for path, size in ((s.path, s.size_bytes) for s in origin.source_states if s.is_read):
             last = self._written.get(path, 0) or ("*" in path and self._last_match(path))
             # A run that rewrote what it had read itself knows no size.
             is_own = last == number > 0 and size is None
@@ -320,8 +313,6 @@ def stamp_effect(
     ledger.record(
         CellRun(
             **ran,
-            sources=tuple(effect.sources),
-            source_states=effect.files,
             number=number,
             reads=inputs,
             made=made,

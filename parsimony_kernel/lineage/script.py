@@ -59,7 +59,7 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
     elif walk.missing:
         raise _unknown(min(walk.missing))
     chain = [*ledger.ancestry(name)]
-    if changed := {ref.name for each in chain for ref in ledger.rewritten(each, each.cell_run)}:
+    if changed := {ref.name for each in chain for ref in ledger.rewritten(each)}:
         raise SliceError(
             f"{min(changed).removeprefix(FILE)!r} was written again after it was read, so what "
             f"{name!r} was made from is gone: run the cell that reads it again, then the cells "
