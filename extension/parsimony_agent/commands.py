@@ -304,7 +304,7 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
 
 def script(magics: AgentMagics, name: str) -> Told:
     """Show a short script that rebuilds a variable."""
-    return magics.session.past.script(name).code
+    return magics.session.past.script(name)
 
 
 # -- what failed last

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 
 from parsimony_agent.arguments import COMMANDS
-from parsimony_kernel.analysis.parse import tree
+from parsimony_kernel.analysis.parse import parse
 
 _AWAITED = frozenset(command.name for command in COMMANDS.values() if command.awaits)
 _OF_WORDS = "|".join(command.name for command in COMMANDS.values() if command.takes_text)
@@ -64,7 +64,7 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
         # AST column offsets count bytes.
         raw = source.encode().split(b"\n")
         # Backwards, so that earlier positions stay valid.
-        for call, arguments in reversed(list(_calls(tree(source), name))):
+        for call, arguments in reversed(list(_calls(parse(source)[0], name))):
             row, at = call.lineno - 1, call.col_offset
             match arguments:
                 case [_, ast.Constant(value="", end_col_offset=int(end)) as body]:

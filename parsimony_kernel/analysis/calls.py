@@ -63,7 +63,5 @@ WRITES_FILES = frozenset(
     each.rpartition(".")[2] for each in names("outside_write", "first") - WRITES_BY_MODE.keys()
 )
 # Builtins that leave their arguments unchanged.
-HARMLESS = (frozenset(dir(builtins)) | {"display"}) - {
-    "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals",
-    "setattr", "vars",
-}  # fmt: skip
+HARMLESS = frozenset({*dir(builtins), "display"} - {"delattr", "getattr", "setattr"})
+HARMLESS -= names("functions", "dynamic")

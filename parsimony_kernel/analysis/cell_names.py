@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.analysis.columns import Lookup
-from parsimony_kernel.analysis.values import Ref, Root, Steps, Text, Value
+from parsimony_kernel.analysis.values import Ref, Root, Steps, Value
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,6 @@ class Call:
     @property
     def last(self) -> str:
         return self.name.rpartition(".")[2]
-
-    @property
-    def mode(self) -> str | None:
-        """The second argument or ``mode=``; ``None`` without one, ``?`` if it is not a literal."""
-        given = [
-            *self.args[1:2],
-            *(self.keywords[each] for each in self.keywords if each == "mode"),
-        ]
-        match given:
-            case []:
-                return None
-            case [Text(parts=(str(mode),)), *_]:
-                return mode
-        return "?"
 
 
 @dataclass(frozen=True)
@@ -151,8 +137,17 @@ class Names:
     @property
     def receivers(self) -> set[str]:
         """The names on which, or on a part of which, a method is called, also in a loop."""
-        called = {call.root for call in self.calls if call.name not in ("", call.root)}
-        return called | {root.name for name, root in self.links if name in called}
+        return self.linked({call.root for call in self.calls if call.name not in ("", call.root)})
+
+    def linked(self, names: Set[str]) -> set[str]:
+        """Return ``names``, and the names whose objects, or parts of them, they may be bound to."""
+        found, pending = {*names}, [*names]
+        while pending:
+            name = pending.pop()
+            more = {root.name for each, root in self.links if each == name} - found
+            found |= more
+            pending += more
+        return found
 
 
 NOTHING = Names()

@@ -13,7 +13,7 @@ Module = ast.Module
 _NONSENSE = (SyntaxError, ValueError, RecursionError, MemoryError)
 # Words that IPython runs as a magic without ``%`` if they are the whole cell.
 _AUTOMATIC = names("magics", "automatic")
-_CONTINUED = re.compile(r"(\s*(?:[^\W\d][\w., ]*=\s*)?[!%].*)\\")
+_CONTINUED = re.compile(r"^[^\S\n]*(?:[^\W\d][\w., ]*=[^\S\n]*)?[!%](?:.*\\\n)+.*", re.M)
 # Long blanks before an exclamation mark take the tokenizer a minute.
 _BLANKS = re.compile(r"(?<=\S)[ \t\f]{100,}")
 # The prefix of database tables among variable names. The blank in it rules out a clash.
@@ -38,11 +38,6 @@ def parse(code: str) -> tuple[ast.Module, Exception | None]:
             return ast.parse(code), None
     except _NONSENSE as error:
         return ast.Module(body=[], type_ignores=[]), error.with_traceback(None)
-
-
-def tree(code: str) -> ast.Module:
-    """Return the syntax tree of ``code``, shared and read-only; empty if it doesn't parse."""
-    return parse(code)[0]
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -81,7 +76,7 @@ def transformed(text: str) -> str:
     from IPython.core.inputtransformer2 import TransformerManager
 
     head = len(text) - len(text.lstrip("\n"))  # IPython strips these
-    plain = _joined(_BLANKS.sub(" ", text))
+    plain = _CONTINUED.sub(_joined, _BLANKS.sub(" ", text))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd line ends
@@ -90,17 +85,10 @@ def transformed(text: str) -> str:
         return ""
 
 
-def _joined(text: str) -> str:
-    """Join each continued magic into one line, and pad with empty lines to keep line numbers."""
-    found: list[str] = []
-    empty = 0
-    for line in text.split("\n"):
-        if found and (begun := _CONTINUED.fullmatch(found[-1])):
-            found[-1], empty = begun[1] + line, empty + 1
-        else:
-            found += [*[""] * empty, line]
-            empty = 0
-    return "\n".join([*found, *[""] * empty])
+def _joined(continued: re.Match[str]) -> str:
+    """Join a continued magic into one line, with empty lines below that keep line numbers."""
+    lines = continued[0].split("\\\n")
+    return "".join(lines) + "\n" * (len(lines) - 1)
 
 
 def is_table(name: str) -> bool:

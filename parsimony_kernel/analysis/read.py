@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.analysis.cell_names import NOTHING, Cell, Names, Statement
-from parsimony_kernel.analysis.parse import parse, parse_cell, tree
+from parsimony_kernel.analysis.parse import parse, parse_cell
 from parsimony_kernel.analysis.values import names_in
 from parsimony_kernel.analysis.visitor import Visitor
 
@@ -61,7 +61,7 @@ def literal_calls(code: str) -> list[tuple[str, list[Any], dict[str, Any]]]:
         The calls; empty if any statement isn't a call of a plain name with literal values.
     """
     calls = []
-    for line in tree(code).body:
+    for line in parse(code)[0].body:
         match line:
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
                 with suppress(ValueError, TypeError):

@@ -139,8 +139,6 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return Text(("~",), path=True)
         case _, Text() | Ref() if name in _SAME | _FILES:
             return replace(first, path=True) if isinstance(first, Text) else first
-        case "glob" | "iglob", Text():
-            return (first,)
         case "partial", _:
             return first
         case "import_module" | "__import__", Text(parts=(str(module),)):
@@ -262,12 +260,9 @@ def _roots_of(node: Any) -> Iterator[Root]:
 
 def last_name(node: ast.expr) -> str:
     """Return the last name of a callee or an attribute chain; empty if there is none."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Call(func=function):
-            return last_name(function)
-    return ""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return written(node).rpartition(".")[2]
 
 
 def is_namespace(node: ast.expr) -> bool:

@@ -18,7 +18,6 @@ from parsimony_kernel.analysis.values import (
     Ref,
     Value,
     arguments_of,
-    attribute_of,
     is_namespace,
     item_of,
     last_name,
@@ -375,9 +374,11 @@ class Visitor(State):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
-        is_open = called == "open" and not set("wax").isdisjoint(call.mode or "")
+        modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
+        mode = "".join(_text(each) or "" for each in modes)
+        writes = called == "open" and not set("wax").isdisjoint(mode)
         literals = self.found.literals
-        if is_open or called.startswith(_WRITERS):
+        if writes or called.startswith(_WRITERS):
             self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
         self.found.literals = literals
@@ -385,12 +386,8 @@ class Visitor(State):
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
-        root, on = node.func, None
-        if isinstance(root, ast.Attribute):
-            on = self._value(root.value)
-            origin = attribute_of(on, root.attr)
-        else:
-            origin = self._value(root)
+        root, origin = node.func, self._value(node.func)
+        on = self._value(root.value) if isinstance(root, ast.Attribute) else None
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(
@@ -415,11 +412,6 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
-        elif any(
-            each.arg == "inplace" and getattr(each.value, "value", True) is not False
-            for each in node.keywords
-        ):
-            self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
         if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
@@ -430,7 +422,7 @@ class Visitor(State):
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
-            each.arg == "inplace" and getattr(each.value, "value", False) is True
+            each.arg == "inplace" and getattr(each.value, "value", True) is not False
             for each in node.keywords
         ):
             self.mutate(on)
@@ -583,7 +575,5 @@ def _text(node: ast.expr | None = None) -> str | None:
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:
     """Return the positional output arguments of a NumPy ufunc."""
-    numpy: Any = sys.modules.get("numpy")
-    function = vars(numpy).get(called) if numpy else None
-    is_ufunc = numpy and type(function) is numpy.ufunc
-    return node.args[function.nin :] if function and is_ufunc else []
+    function: Any = vars(sys.modules.get("numpy", sys)).get(called)
+    return node.args[function.nin :] if type(function).__name__ == "ufunc" else []

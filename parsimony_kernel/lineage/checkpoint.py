@@ -213,7 +213,7 @@ def change_since(
         Snapshot({name: now[name] for name in names if name in now}, names.keys() & now.keys()),
         {name: versions.get(name, 0) for name in names},
         images,
-        place.ledger.next_cell_run() - 1,
+        place.ledger.now().runs,
         _size([before.bindings.get(name) for name in other], copies),
     )
 

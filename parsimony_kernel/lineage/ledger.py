@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -37,13 +37,7 @@ class InputRef:
 
 
 class _Ran(BaseModel):
-    """The code that ran, on whose behalf and when.
-
-    Args:
-        sources: the files, folders and addresses that the code read; paths below the working
-            folder are relative to it.
-        source_states: the state of these files after the code ended.
-    """
+    """The code that ran, on whose behalf and when."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,8 +47,6 @@ class _Ran(BaseModel):
     run_id: str
     code: str
     code_sha: str
-    sources: tuple[str, ...] = ()
-    source_states: tuple[SourceState, ...] = ()
     at: str = ""
 
 
@@ -63,6 +55,9 @@ class VariableOrigin(_Ran):
 
     Args:
         version: counts the bindings of the name, from 1.
+        sources: the files, folders and addresses that it was read from; paths below the working
+            folder are relative to it.
+        source_states: the state of these files after the code ended.
         replaced: the names in ``inputs`` that the same cell bound to other objects afterwards.
         cell_run: the number of the cell run that made it, 0 if none was recorded.
         until: the number of the cell's statements before the one that bound the name anew, 0 if
@@ -72,6 +67,8 @@ class VariableOrigin(_Ran):
     name: str
     version: int
     inputs: tuple[InputRef, ...] = ()
+    sources: tuple[str, ...] = ()
+    source_states: tuple[SourceState, ...] = ()
     replaced: tuple[str, ...] = ()
     cell_run: int = 0
     until: int = 0
@@ -127,21 +124,17 @@ class OriginLedger:
         """Forget everything."""
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
-        # The undone runs: at the start and after each undo; then as of the end of each run.
+        # The undone runs, at the start and after each undo.
         self._taken_back: list[TakenBack] = [{}]
-        self._began: list[TakenBack] = []
         # The last run that wrote each file, in each folder, and what matches each pattern.
         self._written: dict[str, int] = {}
         self._matched: dict[str, int] = {}
-        # The versions of the names that are not at their newest one.
-        self._gone_back: dict[str, int] = {}
+        # The current version of each name; 0 once it is gone.
+        self._versions: dict[str, int] = {}
 
     def get(self, name: str) -> VariableOrigin | None:
         """Return the origin of the current value of ``name``, or ``None`` if unknown."""
-        if name in self._gone_back:
-            return self.at_version(InputRef(name=name, version=self._gone_back[name]))
-        history = self._origins.get(name)
-        return history[-1] if history else None
+        return self.at_version(InputRef(name=name, version=self.version(name)))
 
     def at_version(self, ref: InputRef) -> VariableOrigin | None:
         """Return the origin of the variable and version in ``ref``, or ``None`` if unknown."""
@@ -151,30 +144,23 @@ class OriginLedger:
 
     def version(self, name: str) -> int:
         """Return the current version of ``name``, 0 if its origin is unknown."""
-        current = self.get(name)
-        return current.version if current else 0
+        return self._versions.get(name, 0)
 
     def next_version(self, name: str) -> int:
         """Return the version that the next binding of ``name`` gets."""
-        history = self._origins.get(name)
-        return history[-1].version + 1 if history else 1
+        return len(self._origins.get(name, ())) + 1
 
     def stamp(self, origin: VariableOrigin) -> None:
         """Record a new binding, whose version is the next one."""
         self._origins.setdefault(origin.name, []).append(origin)
-        self._gone_back.pop(origin.name, None)
+        self._versions[origin.name] = origin.version
 
     def record(self, cell: CellRun) -> None:
         """Record the next cell run, after the stamps of the variables that it made."""
         self._cells.append(cell)
-        self._began.append(self._taken_back[-1])
         around = {str(each) for path in cell.written for each in (path, *PurePath(path).parents)}
         self._written.update(dict.fromkeys(around, cell.number))
         self._matched.clear()
-
-    def next_cell_run(self) -> int:
-        """Return the number of the next cell run."""
-        return len(self._cells) + 1
 
     def cell_runs(self) -> tuple[CellRun, ...]:
         """Return all recorded runs, oldest first."""
@@ -182,15 +168,15 @@ class OriginLedger:
 
     def versions(self) -> dict[str, int]:
         """Return the current version of every known name."""
-        return {name: self.version(name) for name in self._origins}
+        return self._versions.copy()
 
     def go_back(self, name: str, version: int) -> None:
         """Set the current version of ``name`` to an earlier one; 0 means unknown or deleted.
 
         If it is bound again, its versions go on counting.
         """
-        if name in self._origins:
-            self._gone_back[name] = version
+        if name in self._versions:
+            self._versions[name] = version
 
     def now(self) -> Moment:
         """Return the current state of the namespace."""
@@ -202,9 +188,9 @@ class OriginLedger:
         put = {name: {*then.get(name, ()), *since} for name in names}
         self._taken_back.append({**self._taken_back[-1], **put})
 
-    def taken_back(self, number: int | None = None) -> TakenBack:
-        """Return the runs that are undone now, or that were when the run ``number`` ended."""
-        return self._taken_back[-1] if number is None else self._began[number - 1]
+    def taken_back(self) -> TakenBack:
+        """Return the runs that are undone now."""
+        return self._taken_back[-1]
 
     def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """Return the direct and indirect inputs of ``name`` that have changed since or are gone.
@@ -221,37 +207,33 @@ class OriginLedger:
         chain = chain or list(self.ancestry(name))
         runs = {origin.cell_run for origin in chain}
         found = set[InputRef]()
+
+        def is_own(number: int, origin: VariableOrigin) -> bool:
+            """Return whether the run is of the chain, and made a version of the same variable."""
+            made = self._cells[number - 1].made if 0 < number <= len(self._cells) else ()
+            return number in runs and any(ref.name == origin.name for ref in made)
+
         for origin in chain:
             for ref in origin.inputs:
                 current = self.get(ref.name)
-                if ref.name in (name, origin.name):
+                if ref.name in (name, origin.name) or ref.version == self.version(ref.name):
                     continue
-                if current is None:
-                    if ref.version:
-                        found.add(ref)
-                elif ref.version != current.version and (
-                    ref.name in origin.replaced
-                    or current.cell_run not in runs
-                    or not self._made(current.cell_run, origin.name)
-                ):
+                is_gone = current is None or ref.name in origin.replaced
+                if is_gone or (current and not is_own(current.cell_run, origin)):
                     found.add(ref)
-            for ref, number in self.rewritten(origin, origin.cell_run).items():
-                if number not in runs or not self._made(number, origin.name):
+            for ref, number in self.rewritten(origin).items():
+                if not is_own(number, origin):
                     found.add(ref)
         return tuple(sorted(found, key=attrgetter("name", "version")))
 
-    def rewritten(self, ran: _Ran, number: int) -> dict[InputRef, int]:
-        """Return the sources that cells wrote to after ``ran`` read them.
-
-        Args:
-            ran: what a cell run did.
-            number: the number of this run.
+    def rewritten(self, origin: VariableOrigin) -> dict[InputRef, int]:
+        """Return the sources of a variable that cells wrote to after it was made.
 
         Returns:
             For each source, as version 0 of ``FILE`` and its path, the last run that wrote to it.
         """
-        found = {}
-        for path, size in ((s.path, s.size_bytes) for s in ran.source_states if s.is_read):
+        found, number = {}, origin.cell_run
+        for path, size in ((s.path, s.size_bytes) for s in origin.source_states if s.is_read):
             last = self._written.get(path, 0) or ("*" in path and self._last_match(path))
             # A run that rewrote what it had read itself knows no size.
             is_own = last == number > 0 and size is None
@@ -261,16 +243,10 @@ class OriginLedger:
 
     def _last_match(self, pattern: str) -> int:
         if pattern not in self._matched:
-            deep, depth = pattern.replace("**/", "*"), pattern.count("/")
-            paths = (each for each in self._written if fnmatchcase(each, deep))
-            paths = (each for each in paths if deep != pattern or each.count("/") == depth)
+            any_depth = pattern.replace("**/", "*")
+            paths = (each for each in self._written if fnmatchcase(each, any_depth))
             self._matched[pattern] = max(map(self._written.__getitem__, paths), default=0)
         return self._matched[pattern]
-
-    def _made(self, number: int, name: str) -> bool:
-        return 0 < number <= len(self._cells) and any(
-            ref.name == name for ref in self._cells[number - 1].made
-        )
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """Yield the origin of ``name`` and of all its inputs, each once, the nearest first."""
@@ -288,24 +264,11 @@ class OriginLedger:
 # Recording a cell run
 
 
-class Producer(Protocol):
-    """The party on whose behalf a cell ran, such as ``execution.run_scope.RunScope``."""
-
-    @property
-    def actor(self) -> Literal["user", "agent"]: ...
-    @property
-    def notebook_path(self) -> str: ...
-    @property
-    def cell_id(self) -> str: ...
-    @property
-    def run_id(self) -> str: ...
-
-
 def stamp_effect(
     ledger: OriginLedger,
     effect: CellEffect,
     code: str,
-    scope: Producer,
+    scope: Any,
     at: str,
     *,
     failed: bool = False,
@@ -316,7 +279,7 @@ def stamp_effect(
     Args:
         effect: what the cell did to the namespace.
         code: the cell after IPython's transforms.
-        scope: the party on whose behalf it ran.
+        scope: the party on whose behalf it ran, an ``execution.run_scope.RunScope``.
         at: the time, in ISO 8601.
         failed: whether it ended with an error.
         stopped_at: the line of ``code`` at which it failed, see ``Cell.left_at``.
@@ -334,12 +297,9 @@ def stamp_effect(
     versions = {name: ledger.version(name) for name in effect.bound}
     versions |= {name: ledger.next_version(name) for name in changed}
     derived = _derived(cell, inputs, effect, versions, {*changed}, stopped_at)
-    number = ledger.next_cell_run()
+    number = ledger.now().runs + 1
     ran: dict[str, Any] = {
-        "actor": scope.actor,
-        "notebook_path": scope.notebook_path,
-        "cell_id": scope.cell_id,
-        "run_id": scope.run_id,
+        **{each: getattr(scope, each) for each in ("actor", "notebook_path", "cell_id", "run_id")},
         "code": code,
         "code_sha": sha,
         "at": at,
@@ -353,8 +313,6 @@ def stamp_effect(
     ledger.record(
         CellRun(
             **ran,
-            sources=tuple(effect.sources),
-            source_states=effect.files,
             number=number,
             reads=inputs,
             made=made,
@@ -470,11 +428,8 @@ def _derived(
             uses |= dict.fromkeys(names, each.reads)
 
     for name in sorted(changed):
-        if name not in inputs:
-            add(name, set[InputRef]().union(*old.values()))  # no statement is known to make it
-            continue
         through_body = {ref for ref in given_by(uses.get(name, ())) if ref.name not in by_functions}
-        its = inputs[name] | through_body
+        its = inputs.get(name, old.get(name, set())) | through_body
         add(name, its | old.get(name, set()) if name in in_place else its)
     return found
 

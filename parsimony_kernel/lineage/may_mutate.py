@@ -4,11 +4,11 @@ import dis
 import functools
 import linecache
 from collections.abc import Iterable, Iterator, Mapping, Set
-from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
+from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import MUTATES
-from parsimony_kernel.analysis.cell_names import Cell, Names
+from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.classes import is_immutable, is_theirs
 from parsimony_kernel.lineage.copies import changes_arguments, is_bound
@@ -25,8 +25,7 @@ def suspects(what: Cell, bound: Mapping[str, Any]) -> tuple[Set[str], Set[str]]:
         The names whose objects it probably mutates, by static analysis, and the others it uses.
     """
     reach = Reach(bound, what.reads | what.may_mutate)
-    asked = what.may_mutate | what.called | what.receivers
-    asked |= {root.name for name, root in what.links if name in asked}
+    asked = what.linked(what.may_mutate | what.called | what.receivers)
     held = held_by([bound[name] for name in asked & bound.keys()]).values()
     reach.run(each for each in held if type(each) is FunctionType and not is_immutable(each))
     used = reach.used
@@ -110,7 +109,10 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     The second value is true if it mutates the objects of its locals or closure variables. Without
     source text, the bytecode decides: a store or a mutating name taints every name it uses.
     """
-    names = _names_of_body(code)
+    lines = linecache.cache.get(code.co_filename, ())
+    names = None
+    if len(lines) > 2:  # its source text
+        names = read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
     if names is None:
         stores = any(each.opname in _STORES for each in dis.get_instructions(code))
         changes = stores or not MUTATES.isdisjoint(code.co_names)
@@ -120,14 +122,6 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     if code.co_name == "__init__" and code.co_varnames:
         changed -= {code.co_varnames[0]}
     return changed - parameters, not changed.isdisjoint(parameters)
-
-
-def _names_of_body(code: CodeType) -> Names | None:
-    """Analyze the body of a function, if its source text is available."""
-    lines = linecache.cache.get(code.co_filename, ())
-    if len(lines) < 3:
-        return None
-    return read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
 
 
 def _functions_of(value: Any) -> Iterator[FunctionType]:
@@ -147,8 +141,6 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
             pending += [each.func, *each.args, *each.keywords.values()]
         elif kind is MethodType:
             pending += [each.__func__, each.__self__]
-        elif kind is BuiltinFunctionType:
-            continue
         elif kind is staticmethod or kind is classmethod:
             pending.append(each.__func__)
         elif kind is property:

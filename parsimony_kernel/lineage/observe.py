@@ -5,7 +5,6 @@ that a call may have mutated are fingerprinted before the cell and compared afte
 budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
-from bisect import bisect, bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -53,8 +52,7 @@ class Looked:
         seen: fingerprints of the values, by name.
         values: the values, by weak reference where possible.
         likely: names that count as mutated unless a complete fingerprint shows no change.
-        through: names whose objects the notebook functions in reach may mutate.
-        by_argument: whether one of these functions may mutate its arguments.
+        through: names whose objects the notebook functions in reach may mutate, also as arguments.
         resizes: whether the cell may resize arrays.
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
@@ -68,7 +66,6 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     likely: Set[str] = frozenset()
     through: Set[str] = frozenset()
-    by_argument: bool = False
     resizes: bool = False
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
@@ -92,8 +89,8 @@ class Looked:
         Values that the cell can reach are kept by weak reference, so that none stays alive.
         """
         names = self.names
-        used = self.used | names.reads | names.mutated | names.touched | names.writes
-        used = bindings.keys() if names.opaque else used | names.deletes
+        own = names.reads | names.mutated | names.touched | names.writes | names.deletes
+        used = bindings.keys() if names.opaque else self.used | own
         return Snapshot(bindings, used, resizes=self.resizes)
 
 
@@ -107,7 +104,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     names = read(code)
     reach = Reach(namespace, names.reads | names.called)
     # Names whose parts are mutated, or may be by a call through another name for such a part.
-    reached = names.reached | _linked(names)
+    reached = names.reached | names.linked(names.called) - names.called
     maybe = reached | names.touched | names.called
     maybe |= {
         each for each in names.reads & namespace.keys() if _changes_when_read(namespace[each])
@@ -121,10 +118,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     inside = [each for each in (*held.values(), *called) if _is_function(each)]
     reach.run(inside, are_called=are_called)
     through, by_argument = reach.changes()
-    likely = names.reached | through
     maybe |= _named(held, namespace)
     if by_argument:
-        likely |= names.touched | _named(held, namespace)
+        through |= names.touched
+    likely = names.reached | through | (_named(held, namespace) if by_argument else set())
     if reach.functions:
         maybe |= reach.used
     # A part that only running code can resolve (a property) may be any object held by the root.
@@ -175,7 +172,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         Snapshot(values, values.keys(), resizes=resizes),
         likely & values.keys(),
         through,
-        by_argument,
         resizes,
         names.mutated if is_told else frozenset(),
         {path: source_state(path, Path()) for path in _handed(names, namespace, WRITES_FILES)},
@@ -186,17 +182,6 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
     bound = bound_to(held, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
-
-
-def _linked(names: Cell) -> set[str]:
-    """Return the names of which the called names are parts, transitively."""
-    found, pending = set[str](), list(names.called)
-    while pending:
-        called = pending.pop()
-        more = {root.name for name, root in names.links if name == called} - found
-        found |= more
-        pending += more
-    return found
 
 
 def _is_function(value: Any) -> bool:
@@ -279,14 +264,13 @@ def observe_cell(
     touched, roots = _touched(names, before, after, looked.namespace, same)
     newly = names.called & after.keys() & {*found.changed}
     also, by_argument = Reach(after, newly).changes()
-    handed = names.touched if by_argument else frozenset()
-    likely = looked.likely | also | handed
+    also |= names.touched if by_argument else set()
+    likely = looked.likely | also
     for name, differs in differing.items():
         is_told = is_tabular(values[name]) and name in names.reached
         if differs or (differs is None and name in likely and not is_told):
             touched[id(values[name])] = values[name]
-    through = looked.through | (names.touched if looked.by_argument else frozenset())
-    for name in (names.writes & after.keys()) & (through | also):
+    for name in (names.writes & after.keys()) & (looked.through | also):
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
@@ -335,11 +319,11 @@ def _sources(
         handed = tuple(_handed(each, after, READS_FILES))
         for source in sources_in(handed, cwd, handed):
             read_by[source].add(number)
-    first, last = zip((0, 0), *(each.lines for each in cell.statements), strict=True)
+    places = [range(each.lines[0], each.lines[1] + 1) for each in cell.statements]
     for path, lines in opened.items():
         for source in sources_in((path,), cwd):
             for line in lines:  # perhaps of several statements
-                numbers = range(bisect_left(last, line) - 1, bisect(first, line) - 1)
+                numbers = [number for number, place in enumerate(places) if line in place]
                 read_by[source].update(numbers or (-1,))
     return named | read_by, read_by
 

@@ -8,8 +8,7 @@ compared: which statements advance an iterator or a random generator. Anything u
 
 import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from pathlib import PurePath
+from dataclasses import replace
 from typing import NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -20,7 +19,6 @@ from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 from parsimony_kernel.lineage.why import safe
 
-_FUTURE = "from __future__"
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
 _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
@@ -36,24 +34,7 @@ class SliceError(Exception):
     """No script is certain to rebuild the variable."""
 
 
-@dataclass(frozen=True)
-class Script:
-    """A script that rebuilds a variable.
-
-    Args:
-        name: the variable.
-        code: the text of the script.
-        parts: the cell runs in it, each with its included statements, in order.
-        sources: the files and addresses that these statements read.
-    """
-
-    name: str
-    code: str
-    parts: tuple[tuple[CellRun, tuple[Statement, ...]], ...] = ()
-    sources: tuple[str, ...] = ()
-
-
-def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> Script:
+def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> str:
     """Return a script of top-level statements that rebuilds the current value of ``name``.
 
     Code that draws random numbers, asks the time or reads external data runs again, so its
@@ -69,32 +50,36 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
             is unknown, or no order of the cells reproduces the versions.
     """
     origin = ledger.get(name)
-    if origin is None:
-        raise SliceError(
-            f"nothing is known of where {name!r} comes from: run the cell that makes it again, "
-            "or give a variable that a cell made since tracking began",
-        )
-    if not origin.cell_run:
-        raise SliceError(f"the run of the cell that made {name!r} was not recorded")
+    if origin is None or not origin.cell_run:
+        raise _unknown(name)
     program = _Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
     if walk.missing and program.is_open:
         walk = _Walk(program, ledger, name, keep_open=True)
     elif walk.missing:
-        lost = min(walk.missing)
+        raise _unknown(min(walk.missing))
+    chain = [*ledger.ancestry(name)]
+    if changed := {ref.name for each in chain for ref in ledger.rewritten(each)}:
         raise SliceError(
-            f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
-            "then the cells that use it",
+            f"{min(changed).removeprefix(FILE)!r} was written again after it was read, so what "
+            f"{name!r} was made from is gone: run the cell that reads it again, then the cells "
+            "that use it",
         )
-    script = _written(name, walk, program, turns or {})
-    for run, _ in script.parts:
-        files = (ref.name.removeprefix(FILE) for ref in ledger.rewritten(run, run.number))
-        if changed := {*files} & {*script.sources}:
-            raise SliceError(
-                f"{min(changed)!r} was written again after it was read, so what {name!r} was made "
-                "from is gone: run the cell that reads it again, then the cells that use it",
-            )
-    return script
+    sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
+    lines = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
+    lines += ["", *sorted(SEEDS[each] for each in walk.seeds)] if walk.seeds else []
+    for run, kept in reversed(walk.kept):
+        turn = (turns or {}).get(run.run_id)
+        place = f"cell {run.number}" if turn is None else f"cell of turn {turn}"
+        lines += ["", f"# {place} ({run.actor})", *(each.source for each in kept)]
+    return "\n".join(lines) + "\n"
+
+
+def _unknown(name: str) -> SliceError:
+    return SliceError(
+        f"nothing is known of where {name!r} comes from: run the cell that makes {name!r} again, "
+        "then the cells that use it",
+    )
 
 
 # What statements do
@@ -155,8 +140,8 @@ class _Program:
         for cell in cells.values():
             self._homes.update(cell.modules)
             self._defined |= cell.defined
-        # Functions whose results may vary between calls, and functions that mutate nothing.
-        self._stateful, self._harmless = set[str](), set[str]()
+        # Functions whose results may vary between calls.
+        self._stateful = set[str]()
         self._learn([each for each in every if each.later is not NOTHING])
         # By name: the names read by the functions that it may hold, when they run.
         self._used: dict[str, set[str]] = {}
@@ -233,27 +218,16 @@ class _Program:
     # Effects of functions
 
     def _learn(self, functions: Sequence[Statement]) -> None:
-        """Classify functions, by iterating to a fixed point.
-
-        A function counts as harmless until it, or one that it calls, turns out not to be.
-        """
-        for each in functions:
-            self._harmless |= each.writes & self._defined
-        is_new = True
-        while is_new:
-            known = len(self._stateful), len(self._harmless)
+        """Find the stateful functions, by iterating to a fixed point."""
+        known = -1
+        while known < len(self._stateful):
+            known = len(self._stateful)
             for each in functions:
                 if each.keeps_state or any(map(self._gives_stream, each.later.calls)):
                     self._stateful |= each.writes
-                changes = each.keeps_state or each.later.may_mutate or each.later.writes
-                if changes or not all(map(self._is_harmless, each.later.calls)):
-                    self._harmless -= each.writes
-            is_new = known != (len(self._stateful), len(self._harmless))
 
     def _is_harmless(self, call: Call) -> bool:
         """Return whether a call leaves its arguments and receiver unchanged."""
-        if call.name in self._harmless:
-            return True
         if call.last in calls.MUTATES or call.root in self._defined or not call.name:
             return False
         if call.root in self._homes:
@@ -321,12 +295,8 @@ class _Groups:
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:
-    """Return the statements of a cell, with magics that run Python replaced by their statements.
-
-    Imports from ``__future__`` are left out: the script begins with them.
-    """
-    every = (inner for each in cell.statements for inner in _of_magic(each))
-    return tuple(each for each in every if not each.source.startswith(_FUTURE))
+    """Return the statements of a cell, with magics that run Python replaced by their statements."""
+    return tuple(inner for each in cell.statements for inner in _of_magic(each))
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:
@@ -357,48 +327,39 @@ class _Walk:
     def __init__(
         self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
     ) -> None:
-        # By run: the positions of the statements to keep.
-        self.kept: dict[int, set[int]] = {}
+        # The statements to keep, the newest run first.
+        self.kept: list[tuple[CellRun, list[Statement]]] = []
         self._program = program
         self._keep_open = keep_open
         # The names whose value is needed, and those that a kept statement certainly reads.
         self._live = {name} | program.through({name})
         self._asked = set[str]()
         self._found = set[str]()
-        self._ledger, self._undone = ledger, {**ledger.taken_back()}
-        # Names whose changes in this run were undone, and the needed ones among them.
-        self._passed, self._waiting = set[str](), set[str]()
+        # Names whose changes in this run were undone; needed ones are looked for before it.
+        self._passed = set[str]()
+        undone = ledger.taken_back()
         for run in reversed(program.runs):
-            self._passed = {each for each, runs in self._undone.items() if run.number in runs}
-            self._waiting = self._live & self._passed
-            self._live -= self._waiting
+            self._passed = {each for each, runs in undone.items() if run.number in runs}
+            waiting = self._live & self._passed
+            self._live -= waiting
             self._pass(run)
-            self._live |= self._waiting
+            self._live |= waiting
         self.seeds = self._live & SEEDS.keys()
         left = self._live - self.seeds - self._found - _BUILTINS - {_RANDOM}
         self.missing = (left & self._asked) - program.tables
 
     def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
-        """Check that a kept statement neither binds nor mutates anything that an undo restored.
-
-        The restored names that it reads are followed as they were when it ran.
+        """Check that a kept statement uses and changes nothing that an undo restored.
 
         Raises:
-            SliceError: it does, or a name is needed both as it is now and as of before an undo.
+            SliceError: it does, so no order of the cells may give what there is now.
         """
-        if twice := self._waiting & (part.binds | part.reads):
-            raise SliceError(
-                f"{min(twice)!r} went in twice, once as it is now and once as it was before an "
-                "undo, and no order of the cells gives both: run the cells that use it again",
-            )
-        then = self._ledger.taken_back(run.number)
-        self._undone |= {name: then.get(name, frozenset()) for name in self._passed & part.reads}
         made = {ref.name for ref in run.made} - part.binds if part.touches else set[str]()
-        if hit := self._passed & (made | part.touches):
+        if hit := self._passed & (part.binds | part.reads | part.touches | made):
             name = min(hit)
             raise SliceError(
-                f"what was done to {name!r} was taken back, and something that is needed may "
-                f"hold the same object: run the cells that use {name!r} again",
+                f"what was done to {name!r} was taken back, and something that is needed was made "
+                f"with it, or may hold the same object: run the cells that use {name!r} again",
             )
 
     # One run of a cell
@@ -411,11 +372,7 @@ class _Walk:
             self._keep(run, parts, made, is_in=is_in)
         for ref in run.reads:
             if not ref.version and ref.name in self._live and ref.name not in SEEDS:
-                raise SliceError(
-                    f"{ref.name!r} was bound before its origin was tracked, so what it held cannot "
-                    f"be rebuilt: run the cell that makes {ref.name!r} again, then the cells that "
-                    "use it",
-                )
+                raise _unknown(ref.name)
 
     def _keep(self, run: CellRun, parts: Sequence[_Part], made: set[str], *, is_in: bool) -> None:
         """Keep the needed statements of a run.
@@ -432,8 +389,8 @@ class _Walk:
         if is_whole and (run.failed or not parts):
             raise _stopped(left)
         own = {name for each in parts for name in each.statement.writes}
-        kept = set[int]()
-        for place, each in reversed([*enumerate(parts)]):
+        kept: list[Statement] = []
+        for each in reversed(parts):
             statement = each.statement
             is_open = self._keep_open and _is_open(statement)
             may_change = is_in and self._may_change(each, is_told=is_told)
@@ -441,7 +398,7 @@ class _Walk:
                 continue
             if self._passed:
                 self._must_not_be_passed(run, each)
-            kept.add(place)
+            kept.insert(0, statement)
             self._found |= each.binds
             self._asked -= each.binds
             self._live -= statement.certain
@@ -453,7 +410,7 @@ class _Walk:
         if is_whole:
             self._found |= made
         if kept:
-            self.kept[run.number] = kept
+            self.kept.append((run, kept))
 
     def _is_needed(self, part: _Part) -> bool:
         """Return whether a statement binds a needed name, or advances a needed stream."""
@@ -515,37 +472,3 @@ def _stopped(names: Collection[str]) -> SliceError:
         f"a cell stopped with an error where it may have changed {name!r}, and how far it got is "
         f"not known: run the cell that makes {name!r} again",
     )
-
-
-# The text
-
-
-def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]) -> Script:
-    held = []
-    blocks, sources = list[str](), dict[str, None]()
-    for number, places in sorted(walk.kept.items()):
-        run = program.runs[number - 1]
-        every = [each.statement for each in program.parts(run)]
-        kept = tuple(every[place] for place in sorted(places))
-        held.append((run, kept))
-        blocks += ["", f"# {safe(_place(run, turns))}", *(each.source for each in kept)]
-        sources |= dict.fromkeys(each for each in run.sources if _is_read(each, kept, every))
-    head = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
-    futures = {each.source for run, _ in held for each in read(run.code).statements}
-    futures = {each for each in futures if each.startswith(_FUTURE)}
-    for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
-        head += ["", *first] if first else []
-    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), tuple(sources))
-
-
-def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:
-    """Return whether ``kept`` read ``source``: they name it, or nothing in the cell does."""
-    name = PurePath(source).name
-    naming = [each for each in every if name in {PurePath(text).name for text in each.literals}]
-    return not naming or any(each in kept for each in naming)
-
-
-def _place(run: CellRun, turns: Mapping[str, int]) -> str:
-    if run.run_id in turns:
-        return f"cell of turn {turns[run.run_id]} ({run.actor})"
-    return f"cell {run.number} ({run.actor})"

@@ -6,7 +6,6 @@ Pure: the ledger in, an ``Explanation`` out. Unknown origins are reported as unk
 import difflib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.text import plural
@@ -15,7 +14,6 @@ from parsimony_kernel.lineage.ledger import FILE, CellRun, InputRef, OriginLedge
 MOST_STEPS = 20
 _MOST_COLUMNS = 200
 _MOST_LINES = 20
-_MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
 _NEAREST = 3
 
@@ -27,8 +25,8 @@ class Explanation:
     Args:
         name: the variable.
         words: the chain for people, one step below the other, or why there is none.
-        steps: the newest steps, newest first, and older ones with an input that changed since.
-        stale: the inputs of these steps that have changed since, at the versions used.
+        steps: the newest steps, newest first.
+        stale: the inputs of all steps that have changed since, at the versions used.
     """
 
     name: str
@@ -60,15 +58,7 @@ def why(
     if not chain:
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
-    changed = {*ledger.stale(name, chain)}
-
-    def stale_in(step: VariableOrigin) -> list[InputRef]:
-        used = [*step.inputs, *ledger.rewritten(step, step.cell_run)]
-        return [ref for ref in used if ref in changed]
-
-    older = [each for each in chain[MOST_STEPS:] if stale_in(each)] if changed else []
-    steps = [*chain[:MOST_STEPS], *older[:MOST_STEPS]]
-    stale = dict.fromkeys(ref for each in steps for ref in stale_in(each))
+    stale, steps = ledger.stale(name, chain), chain[:MOST_STEPS]
     places = _places(ledger, {each.cell_run for each in steps}, turns or {})
     count = len(chain)
     heading = f"{safe(name)} comes from {count:,} {plural('step', count)}"
@@ -79,11 +69,12 @@ def why(
     beside = max(map(len, names)) + 2
     for label, each in zip(names, steps, strict=True):
         place = places.get(each.cell_run) or _place(each, turns or {}, 0)
-        lines.append(f"{label:<{beside}}{place}{_time(each.at)}")
+        at = f" · {safe(each.at[:16].replace('T', ' '))}" if each.at else ""
+        lines.append(f"{label:<{beside}}{place}{at}")
         lines += [(" " * beside + detail).rstrip() for detail in _details(each)]
     if left := count - len(steps):
         lines.append(f"and {left:,} earlier {plural('step', left)}")
-    return Explanation(name, "\n".join(lines), tuple(steps), tuple(stale))
+    return Explanation(name, "\n".join(lines), tuple(steps), stale)
 
 
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> str:
@@ -97,9 +88,8 @@ def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> s
     if name in known and deleting:
         return f"{safe(name)} was deleted by {_places(ledger, deleting, {})[deleting[0]]}."
     there = sorted({*present, *(each for each, version in known.items() if version)})
-    folded = {each.casefold(): each for each in there}
-    near = difflib.get_close_matches(name.casefold(), folded, n=_NEAREST, cutoff=0.6)
-    meant = f" Did you mean {', '.join(safe(folded[each]) for each in near)}?" if near else ""
+    near = difflib.get_close_matches(name, there, n=_NEAREST)
+    meant = f" Did you mean {', '.join(map(safe, near))}?" if near else ""
     return f"There is no variable {safe(name)}.{meant}"
 
 
@@ -125,24 +115,16 @@ def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -
 
 
 def _statements_of(origin: VariableOrigin) -> str:
-    """Return the statements that made and mutated the variable, as they were written.
-
-    If there are more than three, only the first and the last.
-    """
+    """Return the statements that made and mutated the variable, as they were written."""
     found: list[str] = []
     for each in read(origin.code).statements[: origin.until or None]:
         if origin.name not in each.writes | each.mutated:
             continue
         if each.rebinds and origin.name not in each.reads | each.mutated:
             found.clear()
-        found.append(_lines_of(each.source))
-    if len(found) > _MOST_STATEMENTS:
-        found = [found[0], "…", found[-1]]
-    return "\n".join(found) or _lines_of(origin.code)
-
-
-def _lines_of(code: str) -> str:
-    lines = [safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.strip().split("\n")]
+        found.append(each.source)
+    code = "\n".join(found) or origin.code.strip()
+    lines = [safe(line.expandtabs(4)[:_MOST_COLUMNS]) for line in code.split("\n")]
     left = len(lines) - _MOST_LINES
     more = [f"… {left:,} more {plural('line', left)}"] if left > 0 else []
     return "\n".join(lines[:_MOST_LINES] + more)
@@ -171,11 +153,8 @@ def _details(step: VariableOrigin) -> Iterator[str]:
     unknown = [safe(each.name) for each in step.inputs if not each.version]
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
-    for source in step.sources[:_MOST_INPUTS]:
-        yield f"reads {safe(source)}"
-    if len(step.sources) > _MOST_INPUTS:
-        more = len(step.sources) - _MOST_INPUTS
-        yield f"reads {more:,} more {plural('source', more)}"
+    if step.sources:
+        yield f"reads {_listed([*map(safe, step.sources)])}"
 
 
 def _versioned(each: InputRef | VariableOrigin) -> str:
@@ -186,11 +165,3 @@ def _listed(names: Collection[str]) -> str:
     told = list(names)[:_MOST_INPUTS]
     more = len(names) - len(told)
     return ", ".join(told) + (f" and {more:,} more" if more else "")
-
-
-def _time(at: str) -> str:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        return ""
-    return f" · {moment:%Y-%m-%d %H:%M}"

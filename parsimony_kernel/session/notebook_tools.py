@@ -125,7 +125,7 @@ class NotebookTools:
 
         def script(variable: str) -> str | None:
             try:
-                return slice_of(executor.origin_ledger, variable).code
+                return slice_of(executor.origin_ledger, variable)
             except SliceError:
                 return None  # the artifact keeps the cells of the lineage instead
 

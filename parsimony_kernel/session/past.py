@@ -8,7 +8,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.lineage.diff import Diff, of_changes
 from parsimony_kernel.lineage.file_backups import FileState, turned
-from parsimony_kernel.lineage.script import Script, SliceError, slice_of
+from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.turn_values import SessionError, sentence
 from parsimony_kernel.storage.journal import SqliteJournal
@@ -170,7 +170,7 @@ class Past:
             turns=self.ordinals(),
         )
 
-    def script(self, name: str) -> Script:
+    def script(self, name: str) -> str:
         """Return a short script that rebuilds ``name``.
 
         Raises:

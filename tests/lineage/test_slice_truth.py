@@ -11,6 +11,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from looks import look
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
@@ -132,12 +133,12 @@ def check(steps: Steps) -> tuple[int, int]:
             continue
         whole = "\n# ---\n".join(notebook.ran)
         try:
-            again = rebuilt(script.code)
+            again = rebuilt(script)
         except Exception as exc:
-            pytest.fail(f"{name}: {exc!r}\n{whole}\n=====\n{script.code}")
-        assert name in again, f"{name}\n{whole}\n=====\n{script.code}"
+            pytest.fail(f"{name}: {exc!r}\n{whole}\n=====\n{script}")
+        assert name in again, f"{name}\n{whole}\n=====\n{script}"
         assert look(value) == look(again[name]), (
-            f"{name}: {look(value)}, not {look(again[name])}\n{whole}\n=====\n{script.code}"
+            f"{name}: {look(value)}, not {look(again[name])}\n{whole}\n=====\n{script}"
         )
     return len(variables), refused
 
@@ -182,7 +183,7 @@ def test_unrecorded_change_leaves_with_its_undo(name: str, steps: Steps) -> None
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
     script = slice_of(notebook.executor.origin_ledger, name)
-    assert look(notebook.executor.variables()[name]) == look(rebuilt(script.code)[name])
+    assert look(notebook.executor.variables()[name]) == look(rebuilt(script)[name])
 
 
 @st.composite
@@ -208,8 +209,8 @@ def test_irrelevant_statements_are_dropped(cells: Steps) -> None:
     assert not any(run.failed for run in notebook.executor.origin_ledger.cell_runs())
     for name, value in notebook.executor.variables().items():
         script = slice_of(notebook.executor.origin_ledger, name)
-        statements = [each.source for _, kept in script.parts for each in kept]
-        assert look(value) == look(rebuilt("\n".join(statements))[name])
+        statements = [each.source for each in read(script).statements]
+        assert look(value) == look(rebuilt(script)[name])
         other = "1" if name.endswith("2") else "2"
         if name[0] in "lnd":
             assert not [each for each in statements if f"l{other}" in each or f"n{other}" in each]

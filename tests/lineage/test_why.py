@@ -57,7 +57,7 @@ async def test_chain_is_newest_first(desk: Desk) -> None:
         ),
         (
             ["df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6))],
-            "df = [0]\n…\ndf.append(5)",
+            "df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6)),
         ),
         (["df = [0]\nif df:\n    df = [1]"], "df = [0]\nif df:\n    df = [1]"),
         (["df = sum(\n    [\n\t1,\n    ]\n)"], "df = sum(\n    [\n    1,\n    ]\n)"),
@@ -65,7 +65,7 @@ async def test_chain_is_newest_first(desk: Desk) -> None:
     ],
     ids=[
         "made and changed",
-        "of many the first and the last",
+        "many changes",
         "a binding that may not have run",
         "on several lines, as they were written",
         "of a very long one the beginning",
@@ -101,8 +101,7 @@ async def test_what_changed_many_steps_before_is_told(desk: Desk) -> None:
     await desk.run("x0 = [1]", *(f"x{n} = x{n - 1} + [{n}]" for n in range(1, 30)), "x0 = [5]")
     told = explained(desk, "x29")
     assert " Stale: x0 v1 (now v2).\n" in told.text()
-    assert told.steps[-1].name == "x1"
-    assert told.text().endswith("and 9 earlier steps")
+    assert told.text().endswith("and 10 earlier steps")
 
 
 async def test_what_a_library_works_out_when_it_is_asked_is_no_change(desk: Desk) -> None:
