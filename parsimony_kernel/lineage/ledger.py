@@ -243,8 +243,9 @@ class OriginLedger:
 
     def _last_match(self, pattern: str) -> int:
         if pattern not in self._matched:
-            any_depth = pattern.replace("**/", "*")
-            paths = (each for each in self._written if fnmatchcase(each, any_depth))
+            deep, depth = pattern.replace("**/", "*"), pattern.count("/")
+            paths = (each for each in self._written if fnmatchcase(each, deep))
+            paths = (each for each in paths if deep != pattern or each.count("/") == depth)
             self._matched[pattern] = max(map(self._written.__getitem__, paths), default=0)
         return self._matched[pattern]
 

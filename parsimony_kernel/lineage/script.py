@@ -19,6 +19,7 @@ from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 from parsimony_kernel.lineage.why import safe
 
+_FUTURE = "from __future__"
 # The initial names of a private namespace, with the code that provides them elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
 _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
@@ -67,7 +68,10 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         )
     sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
     lines = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
-    lines += ["", *sorted(SEEDS[each] for each in walk.seeds)] if walk.seeds else []
+    futures = {each.source for run, _ in walk.kept for each in read(run.code).statements}
+    futures = {each for each in futures if each.startswith(_FUTURE)}
+    for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
+        lines += ["", *first] if first else []
     for run, kept in reversed(walk.kept):
         turn = (turns or {}).get(run.run_id)
         place = f"cell {run.number}" if turn is None else f"cell of turn {turn}"
@@ -295,8 +299,12 @@ class _Groups:
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:
-    """Return the statements of a cell, with magics that run Python replaced by their statements."""
-    return tuple(inner for each in cell.statements for inner in _of_magic(each))
+    """Return the statements of a cell, with magics that run Python replaced by their statements.
+
+    Imports from ``__future__`` are left out: the script begins with them.
+    """
+    every = (inner for each in cell.statements for inner in _of_magic(each))
+    return tuple(each for each in every if not each.source.startswith(_FUTURE))
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:

@@ -250,6 +250,16 @@ async def test_accessor_result_is_a_value_after_undo(desk: Desk, cell: str) -> N
     assert "= 'x'" not in script
 
 
+async def test_script_begins_with_future_imports(desk: Desk, tmp_path: Path) -> None:
+    future = "from __future__ import annotations\n"
+    await desk.run("n = 1", f"{future}class A:\n    def me(self) -> A: return self", "y = A().me")
+    await desk.run(f"{future}def f(x: int): return x", "z = f.__annotations__, n, y()")
+    assert rebuilt(desk, "z", tmp_path)[:2] == ({"x": "int"}, 1)
+    await desk.run(f"{future}def f(x: Nothing): return x", "y = f(1)")
+    with pytest.raises(SliceError, match="'Nothing'"):
+        sliced(desk, "y")
+
+
 async def test_deleted_name_falls_back_to_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
     assert rebuilt(desk, "x", tmp_path) == [1, 5]
