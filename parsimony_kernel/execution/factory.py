@@ -39,7 +39,6 @@ from parsimony_kernel.execution.inspection import (
     plain,
     type_name,
 )
-from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.lineage.classes import package_of
 
 DISPLAY_CHARS = 4_000
@@ -178,7 +177,7 @@ class OutputFactory:
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """Summarise a variable: no preview, no picture, a short repr."""
-        if is_a(value, RemoteValue):
+        if is_remote(value):
             return value.summary
         if is_a(value, type, *_ROUTINES):
             kind = "class" if is_a(value, type) else "function"
@@ -190,23 +189,19 @@ class OutputFactory:
     def _shown(
         self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
     ) -> KernelOutputType:
-        def drawn() -> KernelOutputType | None:
-            table = frames.frame(value, name, preview=not in_little)
-            return table or figure(value, name, drawn=not in_little)
-
         def look() -> KernelOutputType:
-            is_plain = is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS)
-            if is_plain or is_a(value, type):
-                return _primitive(value, name, items, chars)
-            found = attempt(drawn, lambda _: None) if in_little else drawn()
+            found: KernelOutputType | None = None
+            if not is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS):
+                found = frames.frame(value, name, preview=not in_little)
+                found = found or figure(value, name, drawn=not in_little)
             return found or _primitive(value, name, items, chars)
 
         return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """Convert a value that IPython has already formatted as ``bundle``."""
-        picture = picture_in(bundle)
-        if frames.is_frame(value) or is_altair(value) or (is_figure(value) and not picture):
+        picture, draw = picture_in(bundle), _drawer(value)
+        if frames.is_frame(value) or draw is _altair or (draw is not None and not picture):
             return self.convert(value)
         words = attempt(lambda: figure(value, drawn=False), lambda _: None) if picture else None
         if words is not None:
@@ -217,7 +212,7 @@ class OutputFactory:
         """Convert a mime bundle: its chart or picture, else its text."""
         picture, chart = picture_in(bundle), chart_in(bundle)
         if picture or chart:
-            return (chart or of_class(source)).model_copy(update=picture)
+            return (chart or _picture_of(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -304,6 +299,11 @@ def rank(value: Any) -> int:
     if is_figure(value):
         return 1
     return 3 if is_a(value, type, *_ROUTINES) else 2
+
+
+def is_remote(value: Any) -> bool:
+    """Whether a value is a variable of another kernel."""
+    return comes_from(value, "parsimony_kernel.execution.remote_client", "RemoteValue")
 
 
 def _primitive(value: Any, name: str | None, items: int, chars: int) -> PrimitiveObject:
@@ -393,19 +393,12 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
     With ``drawn`` false it is only described, not rendered.
     """
     draw = _drawer(value)
-    if draw is not None:
-        return draw(value, name, drawn)
-    return _drawn_by_itself(value, name) if drawn else None
+    return None if draw is None else draw(value, name, drawn)
 
 
 def is_figure(value: Any) -> bool:
     """Whether a value is a chart of a supported library."""
     return _drawer(value) is not None
-
-
-def is_altair(value: Any) -> bool:
-    """Whether a value is an Altair chart."""
-    return _drawer(value) is _altair
 
 
 def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
@@ -497,17 +490,6 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 }
 
 
-def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
-    """Convert a value with a ``_repr_png_`` or ``_repr_svg_`` method, of any library."""
-    for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
-        draw = getattr(type(value), method, None)
-        content = draw(value) if draw is not None else None
-        picture = picture_in({mime: content[0] if is_a(content, tuple) else content})
-        if picture:
-            return of_class(type(value), name).model_copy(update=picture)
-    return None
-
-
 def chart_in(bundle: Bundle) -> FigureObject | None:
     """Describe the chart of a mime bundle that has its specification; else ``None``."""
     for mime, chart in bundle.items():
@@ -530,9 +512,9 @@ def picture_in(bundle: Bundle) -> dict[str, str]:
     return {}
 
 
-def of_class(source: type | None, name: str | None = None) -> FigureObject:
+def _picture_of(source: type | None) -> FigureObject:
     """Build a figure described only by the class that drew it."""
     library = "" if source is None else package_of(source)
     noun = "picture" if source is None else class_name(source)
     words = f"{noun} of {library}" if library else noun
-    return FigureObject(name=name, library=library, description=words)
+    return FigureObject(library=library, description=words)
