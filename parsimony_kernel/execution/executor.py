@@ -17,29 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.execution import capture, code_cell
 from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
-from parsimony_kernel.execution.capture import (
-    Capture,
-    capture_here,
-    capturing,
-    live_shell,
-    no_exit,
-    no_input,
-    open_figures,
-    show_figures,
-    working,
-)
 from parsimony_kernel.execution.children import DESCRIPTORS
-from parsimony_kernel.execution.code_cell import (
-    Cell,
-    compile_cell,
-    compile_expression,
-    evaluate,
-    evaluate_awaiting,
-    from_cell,
-    set_traceback,
-    traceback_of,
-)
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
@@ -80,39 +60,41 @@ class NotebookExecutor(InProcessExecutor):
     def hidden(self) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", self._shell.user_ns_hidden)
 
-    def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
+    def _compile(self, source: str, filename: str, *, expression: bool) -> code_cell.Cell:
         if expression:
-            return compile_expression(source, filename)
+            return code_cell.compile_expression(source, filename)
         try:
             code = self._shell.transform_cell(source)
         except SyntaxError as exc:
             exc.filename = filename
             raise
-        return compile_cell(source, filename, code=code, transform=self._shell.transform_ast)
+        return code_cell.compile_cell(
+            source, filename, code=code, transform=self._shell.transform_ast
+        )
 
     async def _run(self, run: CellExecution) -> None:
-        shell, capture = self._shell, run.capture
+        shell = self._shell
         in_main = threading.current_thread() is threading.main_thread()
         guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
         # Functions look their globals up in the module of the shell.
-        given = run.parts(guard), shell.user_global_ns, run.namespace, capture.show
-        with capturing(capture, shell), DESCRIPTORS.inherited() as started:
+        given = run.parts(guard), shell.user_global_ns, run.namespace, run.capture.show
+        with capture.capturing(run.capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
-                drawn = open_figures()
+                drawn = capture.open_figures()
                 if run.cell.awaits:
-                    run.error = await guard.drive(evaluate_awaiting(*given))
+                    run.error = await guard.drive(code_cell.evaluate_awaiting(*given))
                 else:
-                    run.error = guard.attempt(evaluate, *given)
+                    run.error = guard.attempt(code_cell.evaluate, *given)
                 # Listeners for the end of a cell, such as the one that shows open figures.
                 shell.events.trigger("post_execute")
                 # With a non-interactive matplotlib backend, new figures are still open.
-                if run.error is None and open_figures() - drawn and _draws_on_no_screen():
-                    run.error = guard.attempt(show_figures, capture, drawn)
+                if run.error is None and capture.open_figures() - drawn and _draws_on_no_screen():
+                    run.error = guard.attempt(capture.show_figures, run.capture, drawn)
             run.reason = guard.reason
             if run.reason is not None:
                 started.end()
-            DESCRIPTORS.drain(capture)
+            DESCRIPTORS.drain(run.capture)
             run.compare()
             run.look()
         error = run.error
@@ -141,10 +123,10 @@ def _users_state(shell: Any) -> Iterator[None]:
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
     """Make ``exc`` available to ``%debug`` and ``%tb``, from the agent's own first frame on."""
-    shown = from_cell(traceback_of(exc), filename)
+    shown = code_cell.from_cell(code_cell.traceback_of(exc), filename)
     if shown is None:
         return
-    set_traceback(exc, shown)
+    code_cell.set_traceback(exc, shown)
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, shown
     if sys.version_info >= (3, 12):
         sys.last_exc = exc
@@ -153,10 +135,10 @@ def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
 
 
 def _display(*values: Any, **_: Any) -> None:
-    capture = capture_here()
+    here = capture.capture_here()
     for value in values:
-        if capture is not None:
-            capture.show(value)
+        if here is not None:
+            here.show(value)
 
 
 class CodeExecutor(InProcessExecutor):
@@ -200,8 +182,10 @@ class CodeExecutor(InProcessExecutor):
     def hidden(self) -> Mapping[str, Any]:
         return self._seeded
 
-    def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
-        cell = (compile_expression if expression else compile_cell)(source, filename)
+    def _compile(self, source: str, filename: str, *, expression: bool) -> code_cell.Cell:
+        cell = (code_cell.compile_expression if expression else code_cell.compile_cell)(
+            source, filename
+        )
         found = libraries_for(read(source).reads - self.locals.keys())
         self._seeded.update(found)
         self.locals.update(found)
@@ -220,7 +204,10 @@ class CodeExecutor(InProcessExecutor):
             if not run.is_late:
                 run.look()
 
-        with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
+        with (
+            capture.capturing(run.capture, capture.live_shell()),
+            DESCRIPTORS.inherited() as started,
+        ):
             ran, looked = _in_thread((work, look), run.capture)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
@@ -257,22 +244,22 @@ class CodeExecutor(InProcessExecutor):
                     due = loop.time() + _GRACE_S
 
     def _work(self, run: CellExecution, guard: CodeGuard) -> BaseException | None:
-        drawn, show = open_figures(), run.capture.show
+        drawn, show = capture.open_figures(), run.capture.show
         given = run.parts(guard), run.namespace, run.namespace, show
         try:
             if run.cell.awaits:
-                error = self._loops.run(guard.drive(evaluate_awaiting(*given)))
+                error = self._loops.run(guard.drive(code_cell.evaluate_awaiting(*given)))
             else:
-                error = guard.attempt(evaluate, *given)
+                error = guard.attempt(code_cell.evaluate, *given)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
         if error is None:
-            error = guard.attempt(show_figures, run.capture, drawn)
+            error = guard.attempt(capture.show_figures, run.capture, drawn)
         return error
 
 
-def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Done]:
-    """Run ``steps`` in order in a new thread, as code of ``capture``.
+def _in_thread(steps: Sequence[Callable[[], None]], output: capture.Capture) -> list[Done]:
+    """Run ``steps`` in order in a new thread, captured by ``output``.
 
     Returns:
         A future for each step, done when the step has ended.
@@ -288,7 +275,7 @@ def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Do
         for step, done in zip(steps, ends, strict=True):
             # Told outside of ``working``: once the last has ended, the streams are those of before.
             try:
-                with working(capture):
+                with capture.working(output):
                     step()
             finally:
                 if not loop.is_closed():
@@ -343,7 +330,8 @@ def private_builtins() -> dict[str, Any]:
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
     return kept | {
-        "print": _print, "display": _display, "input": no_input, "exit": no_exit, "quit": no_exit
+        "print": _print, "display": _display, "input": capture.no_input,
+        "exit": capture.no_exit, "quit": capture.no_exit,
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import (
@@ -56,6 +56,7 @@ _OURS = str(Path(__file__).parent)
 _TAG = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
+T = TypeVar("T")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
@@ -215,9 +216,8 @@ class OutputFactory:
             return (chart or _picture_of(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
-            if not is_a(content, str):
-                continue
-            if mime == "text/plain" and _NO_TEXT.fullmatch(content) and "text/html" in bundle:
+            has_better = mime == "text/plain" and "text/html" in bundle
+            if not is_a(content, str) or (has_better and _NO_TEXT.fullmatch(content)):
                 continue
             if mime == "text/html":
                 content = html.unescape(_TAG.sub("", content)).strip() or mime
@@ -237,21 +237,19 @@ class OutputFactory:
             source: the code of the cell.
             asks: whether the exception's own methods may be called; false if they may hang.
         """
-        line = _raised_at(traceback_of(exc), filename)
-        message, text, status = _NO_MESSAGE, type_name(exc), None
-        if asks:
-            line = attempt(lambda: _line(exc, filename), lambda _: None)
-            message = _message(exc, leaves_cell=bool(filename))
-            text = attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc))
-            status = attempt(lambda: _status_code(exc), lambda _: None)
-        line, source_line = _in_source(line, source)
+
+        def asked(look: Callable[[], T], otherwise: T) -> T:
+            return attempt(look, lambda _: otherwise) if asks else otherwise
+
+        raised_at = _raised_at(traceback_of(exc), filename)
+        line, source_line = _in_source(asked(lambda: _line(exc, filename), raised_at), source)
         return ExceptionObject(
             name=type_name(exc),
-            message=message,
+            message=asked(lambda: _message(exc, leaves_cell=bool(filename)), _NO_MESSAGE),
             line=line,
             source_line=source_line,
-            traceback=text,
-            status_code=status,
+            traceback=asked(lambda: self._traceback(exc, filename), type_name(exc)),
+            status_code=asked(lambda: _status_code(exc), None),
         )
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
@@ -314,8 +312,8 @@ def _primitive(value: Any, name: str | None, items: int, chars: int) -> Primitiv
 
 
 def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:
-    kind = type_name(value)
-    why = _cut(f"{type_name(exc)}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+    kind, message = type_name(value), attempt(lambda: _message(exc), lambda _: _NO_MESSAGE)
+    why = _cut(f"{type_name(exc)}: {' '.join(message.split())}", VARIABLE_CHARS)[0]
     text = f"an object that cannot be looked at: {kind} raised {why}"
     return PrimitiveObject(name=name, python_type=kind, text=text)
 
@@ -326,17 +324,14 @@ def _cut(text: str, limit: int) -> tuple[str, bool]:
 
 
 def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
-    def look() -> str:
-        if leaves_cell and is_a(exc, SystemExit):
-            code = attempt(lambda: plain(f" with {exc.code!r}")[:200], lambda _: "")
-            code = "" if exc.code is None else code
-            return f"sys.exit ended this cell{code}; the kernel goes on"
-        # The text of a SyntaxError repeats the file and the line, which have fields of their own.
-        text = str(exc.msg if is_a(exc, SyntaxError) else exc)
-        notes = [str(each) for each in getattr(exc, "__notes__", ())]
-        return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
-
-    return attempt(look, lambda _: _NO_MESSAGE)
+    if leaves_cell and is_a(exc, SystemExit):
+        code = attempt(lambda: plain(f" with {exc.code!r}")[:200], lambda _: "")
+        code = "" if exc.code is None else code
+        return f"sys.exit ended this cell{code}; the kernel goes on"
+    # The text of a SyntaxError repeats the file and the line, which have fields of their own.
+    text = str(exc.msg if is_a(exc, SyntaxError) else exc)
+    notes = [str(each) for each in getattr(exc, "__notes__", ())]
+    return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
 
 
 def _line(exc: BaseException, filename: str) -> int | None:

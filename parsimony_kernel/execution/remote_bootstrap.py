@@ -54,10 +54,10 @@ Allowed = tuple[Path | None, str | None, set[str]]
 
 @dataclass
 class Request:
-    """A request: to clear the namespace, change the folder, run a cell, fetch a variable."""
+    """A request: to change the folder, clear the namespace, run a cell, fetch a variable."""
 
-    clears: bool = False
     cwd: str | None = None
+    clears: bool = False
     cell: CellRequest | None = None
     scope: RunScope | None = None
     permit: Allowed | None = None

@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,28 +32,11 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.execution import remote_bootstrap as bootstrap
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import Permit, current_permit
-from parsimony_kernel.execution.remote_bootstrap import (
-    ANSWER,
-    ANSWER_MIME,
-    ASKED,
-    STOPPED,
-    WORDS,
-    Allowed,
-    Answer,
-    Request,
-    failed,
-)
-from parsimony_kernel.execution.remote_kernel import (
-    GatewayKernel,
-    Kernel,
-    LocalKernel,
-    Loss,
-    RemoteKernelError,
-    server_address,
-)
+from parsimony_kernel.execution.remote_kernel import Kernel, Loss, RemoteKernelError, kernel_maker
 from parsimony_kernel.execution.run_scope import current_scope
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 
@@ -76,7 +59,7 @@ _TOLD_CHARS = 200
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
 # A kernel that was restarted by others has not imported it; the reply is an error then.
 _SIDE = f'__import__("sys").modules["{_BOOTSTRAP}"]'
-_OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS})'
+_OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({bootstrap.WORDS})'
 
 
 @dataclass(frozen=True)
@@ -111,22 +94,20 @@ class RemoteValue:
         return f"<{self.name}: {self.type} in another kernel; .fetch() brings it>"
 
 
-class Job(Future[Answer]):
+class Job(Future[bootstrap.Answer]):
     """A request to the kernel. If cancelled before the kernel is ready, it is not sent.
 
     Args:
         request: the request.
-        seconds: the deadline; ``None`` for no limit.
         permit: answers the code's questions meanwhile; ``None`` if it may not ask.
     """
 
     stopped_at: float | None = None
 
-    def __init__(
-        self, request: Request, seconds: float | None = CHORE_S, permit: Permit | None = None
-    ) -> None:
+    def __init__(self, request: bootstrap.Request, permit: Permit | None = None) -> None:
         super().__init__()
-        self.request, self.is_cell, self.permit = request, request.cell is not None, permit
+        self.request, self.permit, self.is_cell = request, permit, request.cell is not None
+        seconds = CHORE_S if request.cell is None else request.cell.timeout_seconds
         self.seconds = float("inf") if seconds is None else seconds
 
     def stop(self, *, now: bool = False) -> None:
@@ -156,7 +137,7 @@ class RemoteClient(threading.Thread):
         self._kernel: Kernel | None = None
         self._number = 0
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._job = Job(Request())
+        self._job = Job(bootstrap.Request())
         _threads.add(self)
         self.start()
 
@@ -222,9 +203,9 @@ class RemoteClient(threading.Thread):
             )
         self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
 
-    def _call(self) -> Answer:
-        is_cell, kernel = self._job.is_cell, self._kernel
-        if is_cell and self.untold is not None:
+    def _call(self) -> bootstrap.Answer:
+        job, kernel = self._job, self._kernel
+        if job.is_cell and self.untold is not None:
             loss, self.untold = self.untold, None
             raise loss
         assert kernel is not None
@@ -232,7 +213,9 @@ class RemoteClient(threading.Thread):
             return self._answer(kernel)
         except Loss as loss:
             how = kernel.death() or loss.how
-            self.untold = None if is_cell else Loss(how, loss.why)
+            # Nobody waits any more for a cell that was stopped.
+            is_told = job.is_cell and job.stopped_at is None
+            self.untold = None if is_told else Loss(how, loss.why)
             self._drop()
             raise Loss(how, loss.why, ran=True) from None
 
@@ -242,7 +225,7 @@ class RemoteClient(threading.Thread):
         if kernel is not None:
             kernel.close()
 
-    def _answer(self, kernel: Kernel) -> Answer:
+    def _answer(self, kernel: Kernel) -> bootstrap.Answer:
         """Send the job and return its answer. Raises ``Loss``."""
         self._number += 1
         request = json.dumps(self._job.request, default=to_jsonable_python)
@@ -253,9 +236,9 @@ class RemoteClient(threading.Thread):
             # Interrupted while the answer was on its way: collect it, if it is there.
             reply = self._reply(kernel, "", collect, CHORE_S)
             if _is_interrupted(reply) or _error(reply) == ("KeyError", str(self._number)):
-                return Answer(STOPPED)
+                return bootstrap.Answer(bootstrap.STOPPED)
         try:
-            return ANSWER.validate_json(_told(reply)["data"][ANSWER_MIME])
+            return bootstrap.ANSWER.validate_json(_told(reply)["data"][bootstrap.ANSWER_MIME])
         except (LookupError, ValueError, TypeError):
             told = ": ".join(filter(None, _error(reply)))[:_TOLD_CHARS] or "cannot be read"
             raise Loss(
@@ -311,7 +294,7 @@ def _answer_to(permit: Permit | None, question: str) -> str:
     """
     asked = json.loads(question)
     try:
-        if asked["do"] not in ASKED:
+        if asked["do"] not in bootstrap.ASKED:
             raise ValueError(f"{asked['do']!r} is nothing that code may ask")
         given = [_REACH.validate_python(e) if type(e) is dict else e for e in asked["given"]]
         told = {"value": getattr(permit, asked["do"])(*given)}
@@ -363,19 +346,10 @@ class RemoteExecutor(CellExecutor):
         cwd: str | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        address = self.url = None if url is None else server_address(url)
-
-        def make() -> Kernel:
-            if address is None:
-                return LocalKernel(kernel_name)
-            return GatewayKernel(address, token, kernel_name)
-
         self.origin_ledger = OriginLedger()
-        self._cwd = cwd
+        self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
-        # The lost variables that were not reported yet.
-        self._gone: tuple[str, ...] = ()
-        self._client = RemoteClient(make, grace_s)
+        self._client = RemoteClient(kernel_maker(kernel_name, url, token), grace_s)
         self._bring = partial(_bring, self._client)
         weakref.finalize(self, self._client.close).atexit = False
 
@@ -387,21 +361,19 @@ class RemoteExecutor(CellExecutor):
 
     async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
         permit = None if request.dry_run else current_permit()
-        allowed: Allowed | None = None
+        asked = bootstrap.Request(self._cwd, cell=request, scope=current_scope())
         if permit is not None:
             # A kernel behind a server doesn't see our files.
             workspace = permit.workspace if self.url is None else None
-            allowed = workspace, permit.approved, permit.made
-        asked = Request(cwd=self._cwd, cell=request, scope=current_scope(), permit=allowed)
+            asked.permit = workspace, permit.approved, permit.made
         try:
-            answer = await self._answer(Job(asked, request.timeout_seconds, permit))
+            answer = await self._answer(Job(asked, permit))
         except Loss as loss:
+            error = _lost(loss, self._variables, request.timeout_seconds)
             self._forget()
-            error = _lost(loss, self._gone, request.timeout_seconds)
-            self._gone = ()
             return KernelOutput(outputs=(error,)), set()
         except RemoteKernelError as exc:
-            return failed("RemoteKernelError", str(exc)), set()
+            return bootstrap.failed("RemoteKernelError", str(exc)), set()
         self._settle(answer)
         if permit is not None:
             permit.held, permit.why_not = answer.held, answer.why_not
@@ -418,7 +390,7 @@ class RemoteExecutor(CellExecutor):
             NotADirectoryError: when it is not a folder there.
             RemoteKernelError: when there is no kernel.
         """
-        answer = await asyncio.wrap_future(self._client.submit(Job(Request(cwd=cwd))))
+        answer = await asyncio.wrap_future(self._client.submit(Job(bootstrap.Request(cwd))))
         if (error := answer.output.error) is not None:
             is_none = error.name == "NotADirectoryError"
             raise (NotADirectoryError if is_none else OSError)(error.message)
@@ -427,11 +399,10 @@ class RemoteExecutor(CellExecutor):
     async def clear_namespace(self) -> None:
         # A kernel that is gone, or that code has broken, has nothing to clear.
         with suppress(RemoteKernelError):
-            await asyncio.wrap_future(self._client.submit(Job(Request(clears=True))))
+            await asyncio.wrap_future(self._client.submit(Job(bootstrap.Request(clears=True))))
         self._client.untold = None
         self.origin_ledger.clear()
         self._variables.clear()
-        self._gone = ()
 
     def variables(self) -> dict[str, Any]:
         return dict(self._variables)
@@ -461,7 +432,7 @@ class RemoteExecutor(CellExecutor):
 
     # Calls
 
-    async def _answer(self, job: Job) -> Answer:
+    async def _answer(self, job: Job) -> bootstrap.Answer:
         """Submit a cell; stop it when this is cancelled, and kill its kernel at a second cancel."""
         call, is_cancelled = asyncio.wrap_future(self._client.submit(job)), False
         while not call.done():
@@ -472,16 +443,11 @@ class RemoteExecutor(CellExecutor):
                 is_cancelled = True
         if not is_cancelled:
             return call.result()
-        if not call.cancelled():
-            match call.exception():
-                case None:
-                    self._settle(call.result())
-                case Loss() as loss:  # cancelled, so the next cell reports the loss
-                    self._client.untold = Loss(loss.how, loss.why)
-                    self._forget()
+        if not call.cancelled() and call.exception() is None:
+            self._settle(call.result())
         raise asyncio.CancelledError
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: bootstrap.Answer) -> None:
         """Update the variables and the ledger from an answer."""
         if answer.names is not None:
             told, known = answer.output, self._variables
@@ -499,8 +465,7 @@ class RemoteExecutor(CellExecutor):
             stamp_effect(self.origin_ledger, effect, code, scope, at, **how)
 
     def _forget(self) -> None:
-        """Drop all variables and their origins after a loss; keep the names to report them."""
-        self._gone = (*self._gone, *self._variables)
+        """Drop all variables and their origins after a loss."""
         self._variables.clear()
         for name, version in self.origin_ledger.versions().items():
             if version:
@@ -509,14 +474,14 @@ class RemoteExecutor(CellExecutor):
 
 def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
     """Transfer a variable. Takes the client, since the executor would be kept alive by it."""
-    answer = client.submit(Job(Request(fetch=(name, max_bytes)))).result()
+    answer = client.submit(Job(bootstrap.Request(fetch=(name, max_bytes)))).result()
     if answer.value is None:
         told = answer.output.error
         raise RemoteKernelError(f"{told.message if told else 'The answer has no value'}.")
     return decode(*answer.value)
 
 
-def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:
+def _lost(loss: Loss, names: Iterable[str], seconds: float | None) -> ExceptionObject:
     """Build the error for a lost kernel: what happened, what is lost, and what to do next."""
     name, what = {
         "deadline": ("TimeoutError", f"timeout: the code was stopped after {seconds or 0:g} s; "),
@@ -526,7 +491,7 @@ def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> Exceptio
     what += "" if loss.why == "death" else "it could not be interrupted, so its kernel was ended"
     what += "" if loss.ran else ", before this code, which was not run"
     shown = shorten(", ".join(names), _NAMES_CHARS, placeholder=" …")
-    gone = f"gone with it: {shown}" if names else "it held no variables"
+    gone = f"gone with it: {shown}" if shown else "it held no variables"
     gone += "; what this code had printed is gone too" if loss.ran else ""
     return ExceptionObject(
         name=name,

@@ -141,16 +141,13 @@ class LocalKernel(Kernel):
 
     def start(self) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
-        from jupyter_client.manager import KernelManager
+        from jupyter_client.manager import start_new_kernel
 
         self._mark = new_mark()
-        self.manager = KernelManager(kernel_name=self.name)
-        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        given: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        given["env"] = marked(None, self._mark)
         try:
-            self.manager.start_kernel(env=marked(None, self._mark), **nowhere)
-            self.client = self.manager.client()
-            self.client.start_channels(hb=False)
-            self.client.wait_for_ready(timeout=START_S)
+            self.manager, self.client = start_new_kernel(START_S, self.name, **given)
         except (NoSuchKernel, OSError, RuntimeError) as exc:
             raise RemoteKernelError(
                 f"The kernel {self.name!r} did not start ({exc}): `jupyter kernelspec list` tells "
@@ -167,7 +164,6 @@ class LocalKernel(Kernel):
     def close(self) -> None:
         if self.client is not None:
             self.client.stop_channels()
-        if self.manager.has_kernel:
             self.manager.shutdown_kernel(now=True)
         kill_marked(self._mark)
         ensure_event_loop().close()
@@ -179,7 +175,7 @@ class GatewayKernel(Kernel):
     When this process is killed, the kernel stays until the server culls it.
 
     Args:
-        url: the server's address, see ``server_address``.
+        url: the server's address, without a trailing slash.
         token: the server's token; ``None`` for a server without one.
         name: the server's kernelspec to start.
 
@@ -275,15 +271,17 @@ class GatewayKernel(Kernel):
         raise RemoteKernelError(f"{self.url} {what}; {how}")
 
 
-def server_address(url: str) -> str:
-    """Check a server's address; return it without a trailing slash.
+def kernel_maker(name: str, url: str | None, token: str | None) -> Callable[[], Kernel]:
+    """Return what makes a kernel that is not started yet: a local one, or one of a server.
 
     Raises:
-        ValueError: when it is not an HTTP address, or holds a secret.
+        ValueError: when ``url`` is not an HTTP address, or holds a secret.
     """
+    if url is None:
+        return partial(LocalKernel, name)
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address of a server begins with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None or parts.query:
         raise ValueError("put no secret into the address of a server; give `token=` instead")
-    return url.strip().rstrip("/")
+    return partial(GatewayKernel, url.strip().rstrip("/"), token, name)
