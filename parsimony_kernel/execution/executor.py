@@ -63,14 +63,13 @@ class NotebookExecutor(InProcessExecutor):
     def _compile(self, source: str, filename: str, *, expression: bool) -> code_cell.Cell:
         if expression:
             return code_cell.compile_expression(source, filename)
+        shell = self._shell
         try:
-            code = self._shell.transform_cell(source)
+            code = shell.transform_cell(source)
         except SyntaxError as exc:
             exc.filename = filename
             raise
-        return code_cell.compile_cell(
-            source, filename, code=code, transform=self._shell.transform_ast
-        )
+        return code_cell.compile_cell(source, filename, code=code, transform=shell.transform_ast)
 
     async def _run(self, run: CellExecution) -> None:
         shell = self._shell
@@ -183,16 +182,15 @@ class CodeExecutor(InProcessExecutor):
         return self._seeded
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> code_cell.Cell:
-        cell = (code_cell.compile_expression if expression else code_cell.compile_cell)(
-            source, filename
-        )
+        compiled = code_cell.compile_expression if expression else code_cell.compile_cell
+        cell = compiled(source, filename)
         found = libraries_for(read(source).reads - self.locals.keys())
         self._seeded.update(found)
         self.locals.update(found)
         return cell
 
     async def _run(self, run: CellExecution) -> None:
-        guard, compared = CodeGuard(run.seconds), threading.Event()
+        guard, output, compared = CodeGuard(run.seconds), run.capture, threading.Event()
 
         def work() -> None:
             with guard:
@@ -204,11 +202,8 @@ class CodeExecutor(InProcessExecutor):
             if not run.is_late:
                 run.look()
 
-        with (
-            capture.capturing(run.capture, capture.live_shell()),
-            DESCRIPTORS.inherited() as started,
-        ):
-            ran, looked = _in_thread((work, look), run.capture)
+        with capture.capturing(output, capture.live_shell()), DESCRIPTORS.inherited() as started:
+            ran, looked = _in_thread((work, look), output)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
                 # It may be waiting for a child process: kill these, and interrupt it after that.
@@ -225,7 +220,7 @@ class CodeExecutor(InProcessExecutor):
                 await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
                 started.end()
-            DESCRIPTORS.drain(run.capture)
+            DESCRIPTORS.drain(output)
         run.reason = guard.reason
         if run.is_late:
             run.reason = run.reason or "deadline"
@@ -311,10 +306,7 @@ class _Loops:
 
 _FREE = ("datetime", "timedelta", "timezone")
 
-_LEFT_OUT = frozenset(
-    {"exec", "eval", "compile", "input", "breakpoint", "exit", "quit", "help", "copyright"}
-    | {"credits", "license", "get_ipython"}
-)
+_LEFT_OUT = {"exec", "eval", "compile", "breakpoint", "help", "license", "get_ipython"}
 
 
 def _print(*values: Any, **options: Any) -> None:

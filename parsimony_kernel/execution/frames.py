@@ -156,7 +156,6 @@ def _decimal(value: float) -> str:
 
 
 def _head(value: Any) -> _Head | None:
-    pandas: Any = sys.modules.get("pandas")
     if comes_from(value, "pandas", "DataFrame"):
         return _of_pandas(value)
     if comes_from(value, "pandas", "Series"):
@@ -164,7 +163,7 @@ def _head(value: Any) -> _Head | None:
         made = _of_pandas(value.to_frame(name="value" if name is None else name))
         return replace(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
-        return _of_pandas(pandas.DataFrame(index=value), is_index_alone=True)
+        return _of_pandas(sys.modules["pandas"].DataFrame(index=value), is_index_alone=True)
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
     return None if head is None else replace(head, library=library)

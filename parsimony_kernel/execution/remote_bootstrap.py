@@ -30,7 +30,6 @@ from parsimony_kernel.execution.inspection import attempt, comes_from, plain, ty
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.lineage.classes import package_of
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.
@@ -190,7 +189,7 @@ class _Side(NotebookExecutor):
     def _names(self) -> dict[str, tuple[str, str | None]]:
         """Return the type of each variable, and its value if it is a number or a short text."""
         return {
-            name: (type_in_words(value), encode_scalar(value))
+            name: (type_name(value), encode_scalar(value))
             for name, value in self.variables().items()
         }
 
@@ -292,13 +291,6 @@ def plain_size(value: Any) -> int:
     return 1
 
 
-def type_in_words(value: Any) -> str:
-    """Return the type of ``value`` with its package: ``pandas.DataFrame``, ``list``."""
-    package = plain(package_of(type(value)))
-    name = type_name(value)
-    return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
-
-
 def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, str]:
     """Encode the variable ``name`` as base64, with its format.
 
@@ -339,7 +331,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, st
         form, value = "series", value.to_frame()
     if not hasattr(type(value), "__arrow_c_stream__"):
         raise TypeError(
-            f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
+            f"{name!r} is of the type {type_name(value)}, which does not leave its "
             "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
         )
     import pyarrow as pa

@@ -237,7 +237,7 @@ class TestVariables:
         present = executor.variables()
         assert {name: present[name] for name in "nft"} == {"n": 2**80, "f": math.inf, "t": "ä\n"}
         told = {name: each.type for name, each in present.items() if isinstance(each, RemoteValue)}
-        assert told == {"d": "dict", "long": "str", "pair": "tuple", "df": "pandas.DataFrame"}
+        assert told == {"d": "dict", "long": "str", "pair": "tuple", "df": "DataFrame"}
         assert await executor.value("d") == {"a": [1, None, True]}
         summary = present["df"].summary
         assert isinstance(summary, DataFrameObject)
