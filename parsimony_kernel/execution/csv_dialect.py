@@ -95,8 +95,8 @@ def readings(head: bytes) -> list[Reading]:
             amounts[name] = given
             absent |= {name: sorted({*values} - {*given})} if len(given) < len(values) else {}
     options |= {"na_values": absent} if absent else {}
-    dates = {name: values for name, values in amounts.items() if all(map(_DATE.fullmatch, values))}
-    numbers = {name: values for name, values in amounts.items() if name not in dates}
+    dates = {name: each for name, each in amounts.items() if all(map(_DATE.fullmatch, each))}
+    numbers = {name: each for name, each in amounts.items() if not any(map(_DATE.fullmatch, each))}
     plain = [_SIGNS.sub("", each) for values in numbers.values() for each in values]
     # Of decimal commas in one column beside points in another, pandas can read only one.
     if any(map(_COMMA.fullmatch, plain)) and any(map(_POINT.fullmatch, plain)):

@@ -179,7 +179,8 @@ class OutputFactory:
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """Summarise a variable: no preview, no picture, a short repr."""
         if is_remote(value):
-            return value.summary
+            told: KernelOutputType = value.summary
+            return told
         if is_a(value, type, *_ROUTINES):
             kind = "class" if is_a(value, type) else "function"
             called: Any = value
