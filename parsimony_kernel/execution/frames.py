@@ -267,12 +267,19 @@ def _arrow_head(value: Any) -> _Head | None:
     return _narwhals_head(arrow.table(columns or value, names=columns and ["value"]))
 
 
+def _spark_head(value: Any) -> _Head:
+    columns = [_Column(name, dtype) for name, dtype in value.dtypes]
+    names = [each.label for each in columns[:NAMED_COLUMNS]]
+    return _Head(None, columns[:FULL_COLUMNS], names, len(columns))
+
+
 # Libraries that narwhals doesn't read directly. Nothing is computed: a lazy table gets the columns
 # of its plan.
 _HEADS: dict[str, Callable[[Any], _Head | None]] = {
     "dask": lambda value: _outline(_head(value._meta)),
     "ibis": lambda value: _narwhals_head(value.as_table()),
     "pyarrow": _arrow_head,
+    "pyspark": _spark_head,
 }
 
 
