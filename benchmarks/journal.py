@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.kernels import CELLS, Scripted
 from benchmarks.table import Row, show
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.storage.journal import SqliteJournal

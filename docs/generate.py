@@ -23,7 +23,7 @@ from parsimony_kernel.cli import main as cli
 from parsimony_kernel.core.causes import CAUSES, Rung
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.offline.words import table as patterns
 from parsimony_kernel.session.session import NotebookSession

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from parsimony_kernel.api import CodeResult, Notebook
     from parsimony_kernel.core.results import AgentResult, Chart, Dataset, Report, Script
     from parsimony_kernel.display import display_result, stream_to_display
+    from parsimony_kernel.execution.executor import CodeExecutor
     from parsimony_kernel.execution.factory import OutputFactory
-    from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.execution.readers import (
         load_dataset,
         read_excel,
@@ -52,7 +52,7 @@ _EXPORTS = {
     "display": "display_result stream_to_display",
     "execution.readers": "load_dataset read_excel read_pdf_text read_pptx_text",
     "execution.factory": "OutputFactory",
-    "execution.private": "CodeExecutor",
+    "execution.executor": "CodeExecutor",
     "identity": "ArtifactRef",
     "tools": "Tool ToolResult Tools tool toolmethod",
 }

@@ -20,7 +20,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.chat import Completion, FunctionCall, ModelRequest, ToolCall, answer
 from parsimony_kernel.core.choices import LABELS, Choice, offered_in
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import VariableOrigin

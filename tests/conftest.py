@@ -311,7 +311,7 @@ def race() -> Callable[[str, Path], list[str]]:
 def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given, and
     which take what else is given; closes them behind the test."""
-    from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.execution.executor import CodeExecutor
     from parsimony_kernel.session.session import NotebookSession
     from parsimony_kernel.testing.scripted import ScriptedModel
 

@@ -90,7 +90,7 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
 
 def open_in(shell: Any) -> Session:
     """Open the session of ``shell``'s notebook, with ``shell`` as its executor."""
-    from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+    from parsimony_kernel.execution.executor import NotebookExecutor
     from parsimony_kernel.session.session import NotebookSession
 
     where = locate(shell)

@@ -38,7 +38,7 @@ Told = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 _OF_A_TURN = (
     "parsimony_agent.turns",
     "parsimony_kernel.session.session",
-    "parsimony_kernel.execution.notebook_executor",
+    "parsimony_kernel.execution.executor",
 )
 # An interrupted kernel cancels the cell a few iterations of the event loop later.
 _LATE_TURNS = 5

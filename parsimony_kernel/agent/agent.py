@@ -289,6 +289,6 @@ def _pinned(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _private_executor(output_factory: Any) -> BaseCodeExecutor:
-    from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.execution.executor import CodeExecutor
 
     return CodeExecutor(output_factory=output_factory)

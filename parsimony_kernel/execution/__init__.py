@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
+    from parsimony_kernel.execution.executor import CodeExecutor as CodeExecutor
+    from parsimony_kernel.execution.executor import NotebookExecutor as NotebookExecutor
     from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
-    from parsimony_kernel.execution.notebook_executor import NotebookExecutor as NotebookExecutor
-    from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
     from parsimony_kernel.execution.remote_client import RemoteExecutor as RemoteExecutor
 
 _HOME = {
     "BaseCodeExecutor": "base",
-    "CodeExecutor": "private",
-    "NotebookExecutor": "notebook_executor",
+    "CodeExecutor": "executor",
+    "NotebookExecutor": "executor",
     "OutputFactory": "factory",
     "RemoteExecutor": "remote_client",
 }

@@ -20,14 +20,6 @@ _LINES = 400
 # At most so many title lines may precede the header.
 _TITLES = 20
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_NAMES = {",": "commas", ";": "semicolons", ".": "points", "\t": "tabs", "|": "pipes"}
-_CLAUSES = {
-    "sep": "{} between columns",
-    "skiprows": "its header below line {}",
-    "encoding": "the encoding {} (it isn't UTF-8)",
-    "decimal": "decimal {}",
-    "thousands": "{} between thousands",
-}
 # Values of separator, title lines and encoding that pandas needs no argument for.
 _DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
 _SIGN = re.compile(r"[$€£¥%]|EUR|USD|GBP|CHF")
@@ -56,27 +48,16 @@ class Reading:
     says: str = ""
 
     def __str__(self) -> str:
-        given = {"sep": ",", **self.options}
-        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
         signs = f"numbers with a sign in {', '.join(self.signed)}" if self.signed else ""
         comment = "; ".join(filter(None, (self.says, signs)))
+        told = in_words({"sep": ",", **self.options})
         return f"{told}  # {comment}" if comment else told
 
 
 def in_words(options: Mapping[str, Any], signed: Sequence[str] = ()) -> str:
-    """Describe how a file was read, e.g. ``semicolons between columns and decimal commas``."""
-    told = [
-        _CLAUSES[name].format(_NAMES.get(given, given))
-        for name, given in options.items()
-        if name in _CLAUSES
-    ]
-    for name, form in options.get("date_format", {}).items():
-        day = form.replace("%d", "day").replace("%m", "month").replace("%Y", "year")
-        told.append(f"{name} as {day.partition(' ')[0]}")
-    for name, marks in options.get("na_values", {}).items():
-        told.append(f"{' and '.join(map(repr, marks))} in {name} as missing")
-    told += [f"{name} without its sign" for name in signed]
-    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    """Describe how a file was read by the arguments of ``pandas.read_csv``."""
+    told = [f"{name}={value!r}" for name, value in options.items()]
+    return ", ".join((*told, *(f"{name} without its sign" for name in signed)))
 
 
 def sniff(path: str) -> str:
@@ -107,19 +88,15 @@ def readings(head: bytes) -> list[Reading]:
     separator, titles, rows = _rows(head.decode(encoding, "replace"))
     found = {"sep": separator, "skiprows": titles, "encoding": encoding}
     options = {name: each for name, each in found.items() if each not in _DEFAULTS}
-    columns, absent = list[tuple[str, list[str]]](), dict[str, list[str]]()
+    amounts, absent = dict[str, list[str]](), dict[str, list[str]]()
     for name, values in _columns(rows):
         given = [each for each in values if each not in _ABSENT]
-        is_amount = len(given) < len(values) and given and all(map(_is_amount, given))
-        columns.append((name, given if is_amount else values))
-        absent |= {name: sorted({*values} - {*given})} if is_amount else {}
+        if given and all(map(_is_amount, given)):
+            amounts[name] = given
+            absent |= {name: sorted({*values} - {*given})} if len(given) < len(values) else {}
     options |= {"na_values": absent} if absent else {}
-    dates = {name: values for name, values in columns if all(map(_DATE.fullmatch, values))}
-    numbers = {
-        name: values
-        for name, values in columns
-        if name not in dates and all(_NUMBER.fullmatch(_SIGNS.sub("", v)) for v in values)
-    }
+    dates = {name: each for name, each in amounts.items() if all(map(_DATE.fullmatch, each))}
+    numbers = {name: each for name, each in amounts.items() if not any(map(_DATE.fullmatch, each))}
     plain = [_SIGNS.sub("", each) for values in numbers.values() for each in values]
     # Of decimal commas in one column beside points in another, pandas can read only one.
     if any(map(_COMMA.fullmatch, plain)) and any(map(_POINT.fullmatch, plain)):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import (
@@ -39,7 +39,6 @@ from parsimony_kernel.execution.inspection import (
     plain,
     type_name,
 )
-from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.lineage.classes import package_of
 
 DISPLAY_CHARS = 4_000
@@ -57,6 +56,7 @@ _OURS = str(Path(__file__).parent)
 _TAG = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
+T = TypeVar("T")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
@@ -178,8 +178,9 @@ class OutputFactory:
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """Summarise a variable: no preview, no picture, a short repr."""
-        if is_a(value, RemoteValue):
-            return value.summary
+        if is_remote(value):
+            told: KernelOutputType = value.summary
+            return told
         if is_a(value, type, *_ROUTINES):
             kind = "class" if is_a(value, type) else "function"
             called: Any = value
@@ -190,23 +191,19 @@ class OutputFactory:
     def _shown(
         self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
     ) -> KernelOutputType:
-        def drawn() -> KernelOutputType | None:
-            table = frames.frame(value, name, preview=not in_little)
-            return table or figure(value, name, drawn=not in_little)
-
         def look() -> KernelOutputType:
-            is_plain = is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS)
-            if is_plain or is_a(value, type):
-                return _primitive(value, name, items, chars)
-            found = attempt(drawn, lambda _: None) if in_little else drawn()
+            found: KernelOutputType | None = None
+            if not is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS):
+                found = frames.frame(value, name, preview=not in_little)
+                found = found or figure(value, name, drawn=not in_little)
             return found or _primitive(value, name, items, chars)
 
         return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """Convert a value that IPython has already formatted as ``bundle``."""
-        picture = picture_in(bundle)
-        if frames.is_frame(value) or is_altair(value) or (is_figure(value) and not picture):
+        picture, draw = picture_in(bundle), _drawer(value)
+        if frames.is_frame(value) or draw is _altair or (draw is not None and not picture):
             return self.convert(value)
         words = attempt(lambda: figure(value, drawn=False), lambda _: None) if picture else None
         if words is not None:
@@ -217,12 +214,11 @@ class OutputFactory:
         """Convert a mime bundle: its chart or picture, else its text."""
         picture, chart = picture_in(bundle), chart_in(bundle)
         if picture or chart:
-            return (chart or of_class(source)).model_copy(update=picture)
+            return (chart or _picture_of(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
-            if not is_a(content, str):
-                continue
-            if mime == "text/plain" and _NO_TEXT.fullmatch(content) and "text/html" in bundle:
+            has_better = mime == "text/plain" and "text/html" in bundle
+            if not is_a(content, str) or (has_better and _NO_TEXT.fullmatch(content)):
                 continue
             if mime == "text/html":
                 content = html.unescape(_TAG.sub("", content)).strip() or mime
@@ -242,21 +238,19 @@ class OutputFactory:
             source: the code of the cell.
             asks: whether the exception's own methods may be called; false if they may hang.
         """
-        line = _raised_at(traceback_of(exc), filename)
-        message, text, status = _NO_MESSAGE, type_name(exc), None
-        if asks:
-            line = attempt(lambda: _line(exc, filename), lambda _: None)
-            message = _message(exc, leaves_cell=bool(filename))
-            text = attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc))
-            status = attempt(lambda: _status_code(exc), lambda _: None)
-        line, source_line = _in_source(line, source)
+
+        def asked(look: Callable[[], T], otherwise: T) -> T:
+            return attempt(look, lambda _: otherwise) if asks else otherwise
+
+        raised_at = _raised_at(traceback_of(exc), filename)
+        line, source_line = _in_source(asked(lambda: _line(exc, filename), raised_at), source)
         return ExceptionObject(
             name=type_name(exc),
-            message=message,
+            message=asked(lambda: _message(exc, leaves_cell=bool(filename)), _NO_MESSAGE),
             line=line,
             source_line=source_line,
-            traceback=text,
-            status_code=status,
+            traceback=asked(lambda: self._traceback(exc, filename), type_name(exc)),
+            status_code=asked(lambda: _status_code(exc), None),
         )
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
@@ -306,6 +300,11 @@ def rank(value: Any) -> int:
     return 3 if is_a(value, type, *_ROUTINES) else 2
 
 
+def is_remote(value: Any) -> bool:
+    """Whether a value is a variable of another kernel."""
+    return comes_from(value, "parsimony_kernel.execution.remote_client", "RemoteValue")
+
+
 def _primitive(value: Any, name: str | None, items: int, chars: int) -> PrimitiveObject:
     text, cut = _cut(_CappedRepr(items, chars).repr(value), chars)
     return PrimitiveObject(
@@ -314,8 +313,8 @@ def _primitive(value: Any, name: str | None, items: int, chars: int) -> Primitiv
 
 
 def _unseen(value: Any, name: str | None, exc: BaseException) -> PrimitiveObject:
-    kind = type_name(value)
-    why = _cut(f"{type_name(exc)}: {' '.join(_message(exc).split())}", VARIABLE_CHARS)[0]
+    kind, message = type_name(value), attempt(lambda: _message(exc), lambda _: _NO_MESSAGE)
+    why = _cut(f"{type_name(exc)}: {' '.join(message.split())}", VARIABLE_CHARS)[0]
     text = f"an object that cannot be looked at: {kind} raised {why}"
     return PrimitiveObject(name=name, python_type=kind, text=text)
 
@@ -326,17 +325,14 @@ def _cut(text: str, limit: int) -> tuple[str, bool]:
 
 
 def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
-    def look() -> str:
-        if leaves_cell and is_a(exc, SystemExit):
-            code = attempt(lambda: plain(f" with {exc.code!r}")[:200], lambda _: "")
-            code = "" if exc.code is None else code
-            return f"sys.exit ended this cell{code}; the kernel goes on"
-        # The text of a SyntaxError repeats the file and the line, which have fields of their own.
-        text = str(exc.msg if is_a(exc, SyntaxError) else exc)
-        notes = [str(each) for each in getattr(exc, "__notes__", ())]
-        return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
-
-    return attempt(look, lambda _: _NO_MESSAGE)
+    if leaves_cell and is_a(exc, SystemExit):
+        code = attempt(lambda: plain(f" with {exc.code!r}")[:200], lambda _: "")
+        code = "" if exc.code is None else code
+        return f"sys.exit ended this cell{code}; the kernel goes on"
+    # The text of a SyntaxError repeats the file and the line, which have fields of their own.
+    text = str(exc.msg if is_a(exc, SyntaxError) else exc)
+    notes = [str(each) for each in getattr(exc, "__notes__", ())]
+    return _cut("\n".join([text, *notes]), MESSAGE_CHARS)[0]
 
 
 def _line(exc: BaseException, filename: str) -> int | None:
@@ -393,19 +389,12 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
     With ``drawn`` false it is only described, not rendered.
     """
     draw = _drawer(value)
-    if draw is not None:
-        return draw(value, name, drawn)
-    return _drawn_by_itself(value, name) if drawn else None
+    return None if draw is None else draw(value, name, drawn)
 
 
 def is_figure(value: Any) -> bool:
     """Whether a value is a chart of a supported library."""
     return _drawer(value) is not None
-
-
-def is_altair(value: Any) -> bool:
-    """Whether a value is an Altair chart."""
-    return _drawer(value) is _altair
 
 
 def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
@@ -497,17 +486,6 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 }
 
 
-def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
-    """Convert a value with a ``_repr_png_`` or ``_repr_svg_`` method, of any library."""
-    for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
-        draw = getattr(type(value), method, None)
-        content = draw(value) if draw is not None else None
-        picture = picture_in({mime: content[0] if is_a(content, tuple) else content})
-        if picture:
-            return of_class(type(value), name).model_copy(update=picture)
-    return None
-
-
 def chart_in(bundle: Bundle) -> FigureObject | None:
     """Describe the chart of a mime bundle that has its specification; else ``None``."""
     for mime, chart in bundle.items():
@@ -530,9 +508,9 @@ def picture_in(bundle: Bundle) -> dict[str, str]:
     return {}
 
 
-def of_class(source: type | None, name: str | None = None) -> FigureObject:
+def _picture_of(source: type | None) -> FigureObject:
     """Build a figure described only by the class that drew it."""
     library = "" if source is None else package_of(source)
     noun = "picture" if source is None else class_name(source)
     words = f"{noun} of {library}" if library else noun
-    return FigureObject(name=name, library=library, description=words)
+    return FigureObject(library=library, description=words)

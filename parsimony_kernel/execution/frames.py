@@ -20,8 +20,8 @@ from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
-# Beyond FULL_COLUMNS, so many more columns are listed by name only.
-MORE_COLUMNS = 200
+# Columns beyond FULL_COLUMNS are listed by name only.
+NAMED_COLUMNS = 240
 SAMPLES = 5
 SAMPLE_ROWS = 200
 CELL_CHARS = 60
@@ -60,15 +60,15 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Head:
-    """An excerpt of a table: its first columns, the names of ``more``, and the column ``count``.
+    """An excerpt of a table: its first columns, the names of more, and the column ``count``.
 
     ``rows`` is ``None`` for a lazy table.
     """
 
     rows: int | None
     columns: Sequence[_Column]
-    more: Sequence[str] = ()
-    count: int = 1
+    names: Sequence[str]
+    count: int
     library: str = "pandas"
     kind: Kind = "table"
 
@@ -93,8 +93,8 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
             )
             for each in head.columns
         ),
-        more_columns=tuple(map(_column_name, head.more)),
-        columns_left_out=head.count - len(head.columns) - len(head.more),
+        more_columns=tuple(map(_column_name, head.names[len(head.columns) :])),
+        columns_left_out=head.count - len(head.names),
         **(_preview(head) if preview else {}),
     )
     return _within(table, MODEL_BYTES)
@@ -156,7 +156,6 @@ def _decimal(value: float) -> str:
 
 
 def _head(value: Any) -> _Head | None:
-    pandas: Any = sys.modules.get("pandas")
     if comes_from(value, "pandas", "DataFrame"):
         return _of_pandas(value)
     if comes_from(value, "pandas", "Series"):
@@ -164,7 +163,7 @@ def _head(value: Any) -> _Head | None:
         made = _of_pandas(value.to_frame(name="value" if name is None else name))
         return replace(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
-        return _of_pandas(pandas.DataFrame(index=value), is_index_alone=True)
+        return _of_pandas(sys.modules["pandas"].DataFrame(index=value), is_index_alone=True)
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
     return None if head is None else replace(head, library=library)
@@ -185,13 +184,12 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
         for (label, level), (_, end) in zip(*map(_levels, (first.index, last.index)), strict=True):
             made = _column(label, level, end, None)
             columns.append(replace(made, is_index=not is_index_alone))
-    levels, labels = len(columns), [*map(_flat, table.columns[: FULL_COLUMNS + MORE_COLUMNS])]
-    shown = labels[: FULL_COLUMNS - levels]
+    names = [*(each.label for each in columns), *map(_flat, table.columns[:NAMED_COLUMNS])]
+    shown, count = names[len(columns) : FULL_COLUMNS], len(columns) + len(table.columns)
     missing = _null_counts(table.iloc[:, : len(shown)]) if is_counted else [None] * len(shown)
-    for at, (label, count) in enumerate(zip(shown, missing, strict=True)):
-        columns.append(_column(label, first.iloc[:, at], last.iloc[:, at], count))
-    more = labels[len(columns) - levels :]
-    return _Head(rows, columns, more[:MORE_COLUMNS], levels + len(table.columns))
+    for at, (label, nulls) in enumerate(zip(shown, missing, strict=True)):
+        columns.append(_column(label, first.iloc[:, at], last.iloc[:, at], nulls))
+    return _Head(rows, columns, names[:NAMED_COLUMNS], count)
 
 
 def _says_something(index: Any) -> bool:
@@ -265,17 +263,14 @@ def _arrow_head(value: Any) -> _Head | None:
     if not hasattr(value, "__len__"):  # it is read later
         schema = getattr(value, "projected_schema", None) or value.schema
         return _outline(_narwhals_head(schema.empty_table()))
-    if is_a(value, arrow.Array, arrow.ChunkedArray):
-        value = arrow.table([value], names=["value"])
-    elif is_a(value, arrow.RecordBatch):
-        value = arrow.Table.from_batches([value])
-    return _narwhals_head(value)
+    columns = [value] if is_a(value, arrow.Array, arrow.ChunkedArray) else None
+    return _narwhals_head(arrow.table(columns or value, names=columns and ["value"]))
 
 
 def _spark_head(value: Any) -> _Head:
     columns = [_Column(name, dtype) for name, dtype in value.dtypes]
-    more = [each.label for each in columns[FULL_COLUMNS:]]
-    return _Head(None, columns[:FULL_COLUMNS], more[:MORE_COLUMNS], len(columns))
+    names = [each.label for each in columns[:NAMED_COLUMNS]]
+    return _Head(None, columns[:FULL_COLUMNS], names, len(columns))
 
 
 # Libraries that narwhals doesn't read directly. Nothing is computed: a lazy table gets the columns
@@ -290,11 +285,11 @@ _HEADS: dict[str, Callable[[Any], _Head | None]] = {
 
 def _of_narwhals(native: Any) -> _Head:
     schema = native.collect_schema()
-    labels, more = list(schema), list(schema)[FULL_COLUMNS:][:MORE_COLUMNS]
-    shown = labels[:FULL_COLUMNS]
+    names = list(schema)[:NAMED_COLUMNS]
+    shown = names[:FULL_COLUMNS]
     if not hasattr(native, "shape"):  # it is computed later
         plan = [_Column(each, _word(schema[each])) for each in shown]
-        return _Head(None, plan, more, len(labels))
+        return _Head(None, plan, names, len(schema))
     rows = native.shape[0]
     is_counted = rows * len(shown) <= COUNTED_CELLS
     first, last = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
@@ -302,7 +297,7 @@ def _of_narwhals(native: Any) -> _Head:
     for each in shown:
         missing = attempt(native[each].null_count, lambda _: None) if is_counted else None
         columns.append(_column(each, first[each], last[each], missing))
-    return _Head(rows, columns, more, len(labels))
+    return _Head(rows, columns, names, len(schema))
 
 
 def _flat(label: Any) -> str:
@@ -363,12 +358,10 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
     """
     names = (*(each.name for each in table.columns), *table.more_columns)
     samples, full, named = SAMPLES, len(table.columns), len(names)
-    # If some names are left out anyway, prefer keeping full columns to listing more names.
-    spread = 2 if table.columns_left_out else len(names)
     while _size(table) > budget and named > 1:
         if samples:
             samples -= min(samples, 2)
-        elif full > 1 and named <= spread * full:
+        elif full > 1:
             full -= max(1, full // 8)
         else:
             named -= max(1, named // 8)

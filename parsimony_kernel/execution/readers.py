@@ -108,19 +108,18 @@ def read_pptx_text(path: _Path) -> list[str]:
     """
     pptx = _library("pptx", "python-pptx")
     with _opened(path, "a .pptx presentation") as content:
-        return ["\n".join(_lines(each)) for each in pptx.Presentation(content).slides]
+        slides = pptx.Presentation(content).slides
+        return ["\n".join((*_lines(each.shapes), *_notes(each))) for each in slides]
 
 
 def _library(name: str, package: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:
-        if exc.name != name:
-            raise
         raise ModuleNotFoundError(
             f"{package} is not installed, which reads this kind of file: "
             'pip install "parsimony-kernel[documents]"',
-            name=name,
+            name=exc.name,
         ) from exc
 
 
@@ -164,24 +163,20 @@ def _refuse_bomb(path: _Path, data: bytes) -> None:
         _refuse(path, f"{size}, which is over the limit: save the part you need as a smaller file.")
 
 
-def _lines(slide: Any) -> Iterator[str]:
-    for shape in slide.shapes:
-        yield from _shape_lines(shape)
-    if slide.has_notes_slide:
-        frame = slide.notes_slide.notes_text_frame
-        if frame is not None and frame.text.strip():
-            yield f"Notes: {frame.text}"
+def _lines(shapes: Any) -> Iterator[str]:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):  # a group
+            yield from _lines(shape.shapes)
+        elif getattr(shape, "has_table", False):
+            yield from ("\t".join(cell.text for cell in row.cells) for row in shape.table.rows)
+        elif shape.has_text_frame and shape.text_frame.text.strip():
+            yield shape.text_frame.text
 
 
-def _shape_lines(shape: Any) -> Iterator[str]:
-    if hasattr(shape, "shapes"):  # a group
-        for each in shape.shapes:
-            yield from _shape_lines(each)
-    elif getattr(shape, "has_table", False):
-        for row in shape.table.rows:
-            yield "\t".join(cell.text for cell in row.cells)
-    elif shape.has_text_frame and shape.text_frame.text.strip():
-        yield shape.text_frame.text
+def _notes(slide: Any) -> Iterator[str]:
+    frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    if frame is not None and frame.text.strip():
+        yield f"Notes: {frame.text}"
 
 
 _TABLES = frozenset({"dataset", "data_object"})

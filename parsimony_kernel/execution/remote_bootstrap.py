@@ -5,31 +5,35 @@ rate-limit displayed output but not replies.
 """
 
 import asyncio
+import base64
+import io
 import json
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import CellRequest
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.guard import is_watching
-from parsimony_kernel.execution.inspection import attempt, plain, type_name
+from parsimony_kernel.execution.inspection import attempt, comes_from, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_values import encode, encode_scalar, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.
-WORDS = 9
-STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
+WORDS = 10
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 # The permit's functions that code in the kernel may call, and the fields that tell what came of it.
 ASKED = ("allows", "sha", "leaving", "ended", "keep")
@@ -37,10 +41,68 @@ CAME = ("held", "why_not", "open_end", "left", "made")
 
 # How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
-# The most characters of variables, in total, that travel whole with each answer.
-_PLAIN_CHARS = 200_000
+# The longest text that travels with each answer.
+_SCALAR_CHARS = 1_000
+_SCALARS = (bool, int, float, str, type(None))
 
-_side: "_Side"
+
+# What a request says of its permit: the workspace (none if the kernel doesn't share our files), the
+# approved hash, and the paths that the run has made.
+Allowed = tuple[Path | None, str | None, set[str]]
+
+
+@dataclass
+class Request:
+    """A request: to change the folder, clear the namespace, run a cell, fetch a variable."""
+
+    cwd: str | None = None
+    clears: bool = False
+    cell: CellRequest | None = None
+    scope: RunScope | None = None
+    permit: Allowed | None = None
+    # The name of a variable, and the most bytes to transfer.
+    fetch: tuple[str, int] | None = None
+
+
+# The arguments of ``stamp_effect`` for a cell that ran.
+Stamp = tuple[CellEffect, str, RunScope, str, dict[str, Any]]
+
+
+@dataclass
+class Answer:
+    """An answer, displayed as a mime bundle. An error or interruption is part of the output."""
+
+    output: KernelOutput = field(default_factory=KernelOutput)
+    # The type of each variable, and its value as JSON if it is a short plain one.
+    names: dict[str, tuple[str, str | None]] | None = None
+    ledger: list[Stamp] = field(default_factory=list)
+    read: set[tuple[str, str]] = field(default_factory=set)
+    # What came of the permit, see there, and the hash and the effects of paused code.
+    held: Reach | None = None
+    why_not: str = ""
+    open_end: str = ""
+    left: list[Reach] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    paused: tuple[str, tuple[str, ...]] | None = None
+    cwd: str = ""
+    # The fetched variable's format and data, see ``encode``.
+    value: tuple[str, str] | None = None
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        text = json.dumps(self, default=to_jsonable_python, ensure_ascii=False)
+        # A file's name may hold halves of characters.
+        return {ANSWER_MIME: text.encode("utf-8", "replace").decode()}
+
+
+REQUEST, ANSWER = TypeAdapter(Request), TypeAdapter(Answer)
+
+
+def failed(name: str, message: str) -> KernelOutput:
+    """Return an output that holds only an error."""
+    return KernelOutput(outputs=(ExceptionObject(name=name, message=message),))
+
+
+STOPPED = failed("KeyboardInterrupt", "stopped by the user")
 
 
 def open_side(words: int) -> None:
@@ -59,123 +121,84 @@ def open_side(words: int) -> None:
 
 async def call(number: int, request: str) -> None:
     """Handle a JSON ``request``; ``answer`` returns its result."""
-    told = await _side.answered(json.loads(request))
-    _side.last = (number, json.dumps(told, default=_jsonable))
+    _side.last = (number, await _side.answered(REQUEST.validate_json(request)))
 
 
-def answer(number: int) -> "Answer":
+def answer(number: int) -> Answer:
     """Return the answer to the last request; ``KeyError`` if ``number`` is not the last one's."""
-    kept, text = _side.last
+    kept, told = _side.last
     if kept != number:
         raise KeyError(number)
-    return Answer(text)
+    return told
 
 
-class Answer:
-    """An answer as the value of a user expression, displayed as a mime bundle."""
+class _Side(NotebookExecutor):
+    """The executor in this kernel, the ledger entries of its last request, and its last answer."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {ANSWER_MIME: self._text}
-
-
-class _StampingExecutor(NotebookExecutor):
-    """Runs cells in the kernel's shell, and collects their ledger entries."""
-
-    # The ledger entries of the last request, for the executor's own ledger.
-    stamps: list[dict[str, Any]]
+    stamps: list[Stamp]
+    last: tuple[int, Answer] = (0, Answer())
 
     def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
         super().stamp(effect, code, scope, at, **how)
-        ran = {"effect": effect, "scope": scope, "code": code, "at": at, "how": how}
-        self.stamps.append(ran)
+        self.stamps.append((effect, code, scope, at, how))
 
-
-class _Side:
-    """The executor in this kernel, and its last answer."""
-
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
-        self.executor = _StampingExecutor(shell)
-        self.last: tuple[int, str] = (0, "")
-
-    async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def answered(self, request: Request) -> Answer:
         """Handle a request; return the answer, which also carries errors and interruptions."""
-        told: dict[str, Any] = {"names": None, "ledger": []}
-        self.executor.stamps = []
-        output = KernelOutput()
+        told = Answer()
+        self.stamps = told.ledger
         try:
             stop = CancellationRequest()
             with stop_on_sigint(stop):
-                output, done = await stop.race(self._done(request))
-            told |= {**done, "output": output.model_dump(mode="json")}
+                await stop.race(self._handle(request, told))
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
-            told["error"] = STOPPED
+            told.output = STOPPED
         except Exception as exc:  # boundary: front end - a request
-            told["error"] = {"name": type_name(exc), "message": _message(exc)}
-        if request["do"] == "run":
-            told |= {"names": self._names(output), "ledger": self.executor.stamps}
+            told.output = failed(type_name(exc), _message(exc))
+        if request.cell is not None:
+            told.names = self._names()
         return told
 
-    async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
-        given, executor = request.get("given", {}), self.executor
-        if request["do"] == "fetch":
-            return KernelOutput(), encode(executor.variables(), **given)
-        if request["do"] == "clear":
-            await executor.clear_namespace()
-        if request["cwd"] is not None:
-            await executor.set_cwd(request["cwd"])
-        if request["do"] == "run":
-            return await self._run(request)
-        return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
-
-    async def _run(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
-        scope, permit = request["scope"], self._permit(request["permit"])
-        with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
-            output, read = await self.executor.run_cell(CellRequest(**request["given"]))
-        told: dict[str, Any] = {"read": sorted(read)}
+    async def _handle(self, request: Request, told: Answer) -> None:
+        if request.clears:
+            await self.clear_namespace()
+        if request.cwd is not None:
+            await self.set_cwd(request.cwd)
+        told.cwd = str(self.output_factory.local_dir)
+        if request.fetch is not None:
+            told.value = encode(self.variables(), *request.fetch)
+        if request.cell is None:
+            return
+        permit = None if request.permit is None else self._permit(request.permit)
+        with run_scope(request.scope), permitting(permit):
+            told.output, told.read = await self.run_cell(request.cell)
         if permit is not None:
-            told["permit"] = {name: getattr(permit, name) for name in CAME}
-            paused = self.executor.paused
-            told["paused"] = paused and {"sha": paused.sha, "left": paused.left}
-        return output, told
+            for name in CAME:
+                setattr(told, name, getattr(permit, name))
+            paused = self.paused
+            told.paused = None if paused is None else (paused.sha, paused.left)
 
-    def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
-        if told is None:
-            return None
+    def _permit(self, told: Allowed) -> Permit:
         if not is_watching():
             raise PermissionError(
                 "this kernel can't be watched, so the code did not run; from now on every step "
                 "asks before it runs"
             )
-        folder = self.executor.output_factory.local_dir or Path.cwd()
+        folder = self.output_factory.local_dir or Path.cwd()
         return permit_here(told, folder, Asking(self._shell.kernel))
 
-    def _names(self, output: KernelOutput) -> dict[str, Any]:
-        """Serialise the variables: numbers and short texts as JSON, others by their type.
-
-        Texts beyond ``_PLAIN_CHARS`` in total count as others; of these, a changed variable gets a
-        summary as well.
-        """
-        summaries = {
-            each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
+    def _names(self) -> dict[str, tuple[str, str | None]]:
+        """Return the type of each variable, and its value if it is a number or a short text."""
+        return {
+            name: (type_name(value), encode_scalar(value))
+            for name, value in self.variables().items()
         }
-        names: dict[str, Any] = {}
-        room = _PLAIN_CHARS
-        for name, value in self.executor.variables().items():
-            whole = encode_scalar(value)
-            if whole is not None and len(whole) <= room:
-                room -= len(whole)
-                names[name] = {"plain": whole}
-                continue
-            words = type_in_words(value)
-            names[name] = {"type": words}
-            if name in output.changed:
-                summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words)
-                names[name]["summary"] = summary.model_dump(mode="json")
-        return names
+
+
+def _message(exc: Exception) -> str:
+    return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")
+
+
+_side: _Side
 
 
 class Asking:
@@ -200,7 +223,7 @@ class Asking:
         with self._lock:
             self._number += 1
             told = {"do": do, "given": given, "number": self._number}
-            question = json.dumps(told, default=_jsonable)
+            question = json.dumps(told, default=to_jsonable_python)
             session, socket = self._kernel.session, self._kernel.stdin_socket
             content = {"prompt": question, "password": False}
             session.send(socket, "input_request", content, self._parent, ident=self._ident)
@@ -219,24 +242,103 @@ class Asking:
         return answer["value"]
 
 
-def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
+def permit_here(told: Allowed, folder: Path, ask: Asking) -> Permit:
     """Build the kernel-side permit of a request.
 
     Args:
-        told: the serialised permit.
+        told: what the request says of it.
         folder: the workspace to use when the kernel doesn't share the executor's files.
         ask: calls the executor's permit.
     """
+    workspace, approved, made = told
     asked: dict[str, Any] = {do: partial(ask, do) for do in ASKED}
-    if told["workspace"] is None:  # the executor can't save files of another machine
+    if workspace is None:  # the executor can't save files of another machine
         asked["keep"] = lambda path: False
-    made = set(told["made"])
-    return Permit(Path(told["workspace"] or folder), approved=told["approved"], made=made, **asked)
+    return Permit(workspace or folder, approved=approved, made=made, **asked)
 
 
-def _jsonable(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set | frozenset) else asdict(value)
+# Values: small plain ones as JSON, tables as Arrow
 
 
-def _message(exc: Exception) -> str:
-    return attempt(lambda: plain(str(exc)), lambda _: "(its message cannot be shown)")
+def encode_scalar(value: Any) -> str | None:
+    """Return a number, a short text, a truth value or ``None`` as JSON; else ``None``."""
+    is_short = type(value) in _SCALARS and (type(value) is not str or len(value) <= _SCALAR_CHARS)
+    return encode_plain(value) if is_short else None
+
+
+def encode_plain(value: Any) -> str | None:
+    """Return ``value`` as JSON if it is plain, else ``None``."""
+    # Not plain, an integer with too many digits, nested too deep, or changed by a thread.
+    with suppress(TypeError, ValueError, RuntimeError):
+        plain_size(value)
+        return json.dumps(value)
+    return None
+
+
+def plain_size(value: Any) -> int:
+    """Return how many characters ``value`` takes at least as JSON; ``TypeError`` if it isn't plain.
+
+    Runs no code of the user's: only exact built-in types are inspected.
+    """
+    if type(value) is str:
+        return len(value)
+    if type(value) is list:
+        return len(value) + sum(plain_size(each) for each in value)
+    if type(value) is dict and all(type(key) is str for key in value):
+        return sum(len(key) + plain_size(each) for key, each in value.items())
+    if type(value) not in _SCALARS:
+        raise TypeError
+    return 1
+
+
+def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, str]:
+    """Encode the variable ``name`` as base64, with its format.
+
+    Args:
+        variables: the variables of the kernel.
+        name: the variable to encode: a table, a chart or a plain value.
+        limit: the largest result, in bytes.
+
+    Returns:
+        The format ("json", "table", "frame" or "series") and the data in base64.
+
+    Raises:
+        LookupError: when there is no such variable.
+        TypeError: when its type can't be transferred.
+        ValueError: when it is larger than ``limit``.
+    """
+    if name not in variables:
+        raise LookupError(f"no variable of the kernel is named {name!r} now")
+    value = variables[name]
+
+    def check(size: int) -> None:
+        if size > limit:
+            raise ValueError(
+                f"{name!r} holds {size / 1e6:,.0f} MB and at most {limit / 1e6:,.0f} MB are "
+                "brought over: make the part or the sum that is needed with code, and fetch that"
+            )
+
+    with suppress(TypeError, RuntimeError):
+        check(plain_size(value))
+    text = encode_plain(value)
+    if comes_from(value, "altair", "TopLevelMixin"):
+        text = json.dumps(value.to_dict(), default=str)
+    if text is not None:
+        check(len(text))
+        return "json", base64.b64encode(text.encode()).decode()
+    form = "frame" if comes_from(value, "pandas", "DataFrame") else "table"
+    if comes_from(value, "pandas", "Series"):
+        form, value = "series", value.to_frame()
+    if not hasattr(type(value), "__arrow_c_stream__"):
+        raise TypeError(
+            f"{name!r} is of the type {type_name(value)}, which does not leave its "
+            "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
+        )
+    import pyarrow as pa
+
+    sink, reader = io.BytesIO(), pa.RecordBatchReader.from_stream(value)
+    with pa.ipc.new_stream(sink, reader.schema) as writer:
+        for batch in reader:
+            check(sink.tell() + batch.nbytes)
+            writer.write_batch(batch)
+    return form, base64.b64encode(sink.getvalue()).decode()

@@ -27,10 +27,10 @@ def current_scope() -> RunScope | None:
 
 
 @contextmanager
-def run_scope(scope: RunScope) -> Iterator[RunScope]:
-    """Open ``scope`` for the body."""
+def run_scope(scope: RunScope | None) -> Iterator[None]:
+    """Open ``scope`` for the body; ``None`` for code that runs for nobody."""
     token = _current.set(scope)
     try:
-        yield scope
+        yield
     finally:
         _current.reset(token)

@@ -147,7 +147,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     Raises:
         SessionError: The turn can't be resumed; nothing has run.
     """
-    from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.execution.executor import CodeExecutor
     from parsimony_kernel.view.fold import replay
     from parsimony_kernel.view.plain_text import record_of
 

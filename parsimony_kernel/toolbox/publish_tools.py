@@ -18,9 +18,9 @@ from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry, UnknownArtifactError
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.factory import is_remote
 from parsimony_kernel.execution.frames import is_plan
 from parsimony_kernel.execution.guard import computing
-from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.identity import SnapshotKind
 from parsimony_kernel.toolbox.variables import no_such_variable
 from parsimony_kernel.tools import Tools, tool
@@ -91,7 +91,7 @@ def publish_tools(
             if kind == "dataset" and is_plan(value):
                 with computing(publisher.store.root):
                     return encode_dataset(value, variable)
-            return value.fetch() if isinstance(value, RemoteValue) else value
+            return value.fetch() if is_remote(value) else value
 
         def work(**of_this_run: Any) -> Published:
             return publisher.publish(

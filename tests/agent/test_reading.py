@@ -10,7 +10,7 @@ from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.result_text import as_text, envelope_in, in_brief
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.envelope import refused, succeeded, to_text
 
 ACTIONS = ["run_code", "return_done"]

@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.agent.written_calls import written_calls
 from parsimony_kernel.core.chat import Message
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.tools import Tools
 

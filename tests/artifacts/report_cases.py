@@ -11,7 +11,7 @@ import pandas as pd
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.reports import LINKS
 from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 

@@ -17,7 +17,7 @@ from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect

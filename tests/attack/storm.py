@@ -29,7 +29,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta, UserInputRequested
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.events import AgentEvent, RunCompleted
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions

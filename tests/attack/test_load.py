@@ -12,7 +12,7 @@ import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import LiteLLMModel

@@ -11,7 +11,7 @@ from jupyter_kernel_client.manager import KernelHttpManager
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.execution import RemoteExecutor
-from parsimony_kernel.execution.gateway import GatewayKernel
+from parsimony_kernel.execution.remote_kernel import GatewayKernel
 
 pytestmark = pytest.mark.kernel
 

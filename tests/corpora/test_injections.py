@@ -14,7 +14,7 @@ import pytest
 
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.events import AgentEvent, UserInputRequested
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 

@@ -15,9 +15,8 @@ from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
+from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
-from parsimony_kernel.execution.private import CodeExecutor
 from tests.tiers import sampled
 
 # Each tells the pids of what it starts, and one of them is no child of the code's any more.

@@ -8,9 +8,8 @@ import pytest
 
 from parsimony_kernel.core.outputs import PrimitiveObject
 from parsimony_kernel.execution import inprocess
+from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.inprocess import InProcessExecutor
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
-from parsimony_kernel.execution.private import CodeExecutor
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"
 
@@ -69,7 +68,7 @@ async def test_blocking_text_in_c_is_abandoned_alone(
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release
     monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
-    monkeypatch.setattr("parsimony_kernel.execution.private.LOOK_S", 0.1)
+    monkeypatch.setattr("parsimony_kernel.execution.executor.LOOK_S", 0.1)
     output = await executor.execute(
         "x = 1\nclass E(Exception):\n    def __str__(self): release.wait()\nraise E"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.outputs import PrimitiveObject
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
 LOUD = """

@@ -131,7 +131,7 @@ def test_abandoned_code_does_not_hold_process_exit() -> None:
         "import asyncio\nwhile True:\n    try: await asyncio.sleep(9)\n    except BaseException: 1"
     )
     program = (
-        "import asyncio\nfrom parsimony_kernel.execution.private import CodeExecutor\n"
+        "import asyncio\nfrom parsimony_kernel.execution.executor import CodeExecutor\n"
         f"kept = CodeExecutor()\nasyncio.run(kept.execute({code!r}, timeout_seconds=0.1))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

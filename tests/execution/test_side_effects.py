@@ -27,12 +27,11 @@ import pytest
 import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.native import _MODULES
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.private import CodeExecutor
 from tests.contracts.told import abandoned_cells_end
 from tests.corpora.entries import FOLDER
 

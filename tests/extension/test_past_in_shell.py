@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from parsimony_agent.extension import install
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
 

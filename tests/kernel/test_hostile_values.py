@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
 
 

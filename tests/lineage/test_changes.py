@@ -7,7 +7,7 @@ import pytest
 from lineage_desk import Desk
 
 from parsimony_agent.overview import put_back_words
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import past as limits
 from parsimony_kernel.session.past import Past

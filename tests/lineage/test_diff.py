@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.lineage.checkpoint import ABSENT
 from parsimony_kernel.lineage.diff import Diff, line_of, of_changes, short
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from looks import look
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.script import SliceError, slice_of

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from looks import look, met
 
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.copies import Room

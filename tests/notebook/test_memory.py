@@ -21,7 +21,7 @@ from parsimony_kernel.core.events import (
     TurnForgotten,
     TurnTakenBack,
 )
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import memory

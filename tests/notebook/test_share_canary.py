@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsimony_kernel.core.events import AgentError, AgentEvent, ToolEvent, UserInputRequested
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share

@@ -18,7 +18,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.code_cell import NAME_PREFIX
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions

@@ -16,7 +16,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent, is_terminal, parse_event
 from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import transcript_breach
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say

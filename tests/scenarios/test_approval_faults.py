@@ -14,7 +14,7 @@ import pytest
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError

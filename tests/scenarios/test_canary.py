@@ -22,7 +22,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.session import NotebookSession

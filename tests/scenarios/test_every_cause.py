@@ -28,7 +28,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.procedure import Edge, Procedure
 from parsimony_kernel.gate.rules import Rules

@@ -22,7 +22,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.session.session import NotebookSession

@@ -27,8 +27,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Effect, FailureKind
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.envelope import MAX_BYTES
 from parsimony_kernel.testing.scripted import call

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import Step
 

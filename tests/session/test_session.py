@@ -27,7 +27,7 @@ from parsimony_kernel.core.events import (
     StateSnapshot,
     UserInputRequested,
 )
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock

@@ -16,7 +16,7 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import object_pool_path
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions

@@ -17,10 +17,9 @@ from parsimony_kernel.artifacts.codecs import CodecError, decode_dataset, encode
 from parsimony_kernel.core.conversation import AgentContext
 from parsimony_kernel.core.events import Handoff
 from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
+from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
-from parsimony_kernel.execution.notebook_executor import NotebookExecutor
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.session.inventory import notebook_in_words

@@ -8,7 +8,7 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST, Cause, cause_of
 from parsimony_kernel.core.events import ToolResultObserved
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.testing.scripted import ScriptedModel, call

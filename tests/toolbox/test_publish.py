@@ -17,9 +17,9 @@ from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_ev
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.remote_client import RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
-from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools

@@ -15,7 +15,7 @@ from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.core.events import ToolEvent
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
 

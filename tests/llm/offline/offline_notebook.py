@@ -15,8 +15,8 @@ from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest
 from parsimony_kernel.core.conversation import opening, request_message
 from parsimony_kernel.core.state import RunState
+from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.factory import summarise
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.offline.model import OfflineModel
 
 TOOLS = (

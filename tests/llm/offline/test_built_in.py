@@ -610,11 +610,11 @@ async def test_unknown_word_is_named(tables: Notebook, request_: str, word: str)
     [
         (
             "a;b\n1,5;x\n2.000,25;y\n",
-            "semicolons between columns, decimal commas and points between thousands.",
+            "sep=';', decimal=',', thousands='.'.",
             "float64",
         ),
-        ("a|b\n1.5|x\n", "pipes between columns.", "float64"),
-        ('a,b\n"1,500",x\n"2,000",y\n', "commas between thousands.", "int64"),
+        ("a|b\n1.5|x\n", "sep='|'.", "float64"),
+        ('a,b\n"1,500",x\n"2,000",y\n', "thousands=','.", "int64"),
         ("a,b\n1.5,x\n", "", "float64"),
     ],
 )
