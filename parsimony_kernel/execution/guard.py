@@ -78,21 +78,15 @@ class Keeper:
 
 
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
-_lock = threading.Lock()
 _PROBE = "parsimony.probe"
-_is_listening = False
 
 
 def keep(capture: Capture, keeper: Keeper) -> None:
     """Let ``keeper`` check the code of ``capture`` from now on, for as long as any of it runs."""
-    global _is_listening
     capture.keeper = keeper
-    with _lock:
-        if not _is_listening:
-            _is_listening = True
-            listen(_hear)
-            watch_workers(lambda: getattr(keeper_here(), "workers", None))
-        watch_native_code()
+    listen(_hear)
+    watch_workers(lambda: getattr(keeper_here(), "workers", None))
+    watch_native_code()
 
 
 @contextmanager
@@ -131,14 +125,9 @@ def keeper_here() -> Keeper | None:
 def is_watching() -> bool:
     """Probe whether our audit hook receives events: an earlier hook can refuse a later one."""
     heard: list[str] = []
-
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == _PROBE:
-            heard.append(event)
-
-    with listening(hear):
+    with listening(lambda event, _: heard.append(event)):
         sys.audit(_PROBE)
-    return bool(heard)
+    return _PROBE in heard
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:

@@ -23,10 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from pickletools import genops
 from types import FrameType
 from typing import Any
 from zipfile import ZipFile
@@ -48,10 +46,11 @@ LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
-# The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
-_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
-# A text in older pickled bytes that goes on after what was read.
-_LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
+# Pickled bytes: the beginning since protocol 2, and that of a NumPy file of objects; before, what
+# is imported for an object, which is then called or remembered.
+_PICKLE = re.compile(
+    rb"(?s)\A\x80[\x02-\x05]|\A\x93NUMPY.*\|O|[ci][\w.]+\n[\w.]+\n(?:p\d|[qr][\0-\x1f]|[().])"
+)
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
 _STANDARD = tuple(
@@ -63,7 +62,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
-_HEAD = 4_096
+_MOST_READ = 1_048_576
 
 
 @dataclass(frozen=True)
@@ -133,20 +132,16 @@ class Judge:
                 break
             name = frame.f_code.co_filename
             module = str(frame.f_globals.get("__name__") or "")
+            # IPython replaces ``open`` by a function of its own.
+            is_ours = name.startswith(_OURS) or frame.f_code.co_name == "_modified_open"
+            is_theirs = name.startswith(workspace) and not is_ours and not is_installed(name)
             if name == filename:
                 lines.add(frame.f_lineno)
-            is_theirs = name.startswith(workspace) and not name.startswith(_OURS)
-            is_theirs = is_theirs and not is_installed(name)
             if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
                 is_importing = is_importing or nearest is not True
-            # IPython replaces ``open`` by a function of its own.
-            elif (
-                nearest is not True
-                and not name.startswith(_OURS)
-                and (frame.f_code.co_name != "_modified_open")
-            ):
+            elif nearest is not True and not is_ours:
                 names = module.split(".")
                 modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
                 if nearest is None and not _is_standard(name):
@@ -209,12 +204,10 @@ class Judge:
             # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given;
             # ``pathlib`` gives none.
             may_have_folder = mode is None and by.is_own and "pathlib" not in by.modules
-            for folder in _open_folders() if may_have_folder else ():
-                if not _is_within(folder, self._workspace):
-                    found = self._writing(str(Path(folder, os.fsdecode(place))), by)
-                    if found:
-                        return found
-            return self._writing(_followed(path), by)
+            folders = _open_folders() if may_have_folder else ()
+            outside = [each for each in folders if not _is_within(each, self._workspace)]
+            paths = [*(str(Path(each, os.fsdecode(place))) for each in outside), _followed(path)]
+            return next(filter(None, (self._writing(each, by) for each in paths)), None)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -338,36 +331,23 @@ def _unpickles_freely(by: Caller) -> bool:
 
 
 def _holds_pickle(path: str) -> bool:
-    """Whether a file, or a member of an archive, begins as pickled bytes do."""
+    """Whether a file, or a member of an archive, holds pickled bytes."""
     if not Path(path).is_file():
         return False
     with suppress(Exception):  # boundary: user object - a file that is broken, or changes
         with open(path, "rb") as stream:
-            head = stream.read(_HEAD)
-        if head[:2] in _PACKED:
-            with import_module(_PACKED[head[:2]]).open(path) as stream:
-                head = stream.read(_HEAD)
+            data = stream.read(_MOST_READ)
+        if data[:2] in _PACKED:
+            with import_module(_PACKED[data[:2]]).open(path) as stream:
+                data = stream.read(_MOST_READ)
         with suppress(zlib.error):
-            head = zlib.decompressobj().decompress(head, _HEAD)
-        if not head.startswith(b"PK"):
-            return _is_pickle(head)
+            data = zlib.decompressobj().decompress(data, _MOST_READ)
+        if not data.startswith(b"PK"):
+            return bool(_PICKLE.search(data))
         with ZipFile(path) as archive:
             members = map(archive.open, archive.namelist()[:_MOST_TEXTS])
-            return any(_is_pickle(member.read(_HEAD)) for member in members)
+            return any(_PICKLE.search(member.read(_MOST_READ)) for member in members)
     return False
-
-
-def _is_pickle(head: bytes) -> bool:
-    if _PICKLE.match(head):
-        return True
-    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
-    seen, at, stream = set[str](), 0, BytesIO(head)
-    with suppress(ValueError, OverflowError):
-        for code, _, _ in genops(stream):
-            seen.add(code.name)
-            at = stream.tell()
-    is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
-    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
 
 
 def _size(path: str) -> int:
@@ -405,10 +385,8 @@ def _connecting(event: str, link: Any, address: Any) -> Target | None:
     connects = event == "socket.connect"
     # Connecting a datagram socket sends nothing.
     is_idle = connects and getattr(link, "type", None) == socket.SOCK_DGRAM
-    family = getattr(link, "family", socket.AF_INET)
-    if is_idle or not isinstance(address, tuple):
-        return None
-    if family not in (socket.AF_INET, socket.AF_INET6):
+    is_internet = getattr(link, "family", socket.AF_INET) in (socket.AF_INET, socket.AF_INET6)
+    if is_idle or not (is_internet and isinstance(address, tuple)):
         return None
     # A client of the Jupyter server can do anything that its user can.
     if connects and is_local(str(address[0])) and address[1] in _server_ports():
@@ -417,11 +395,8 @@ def _connecting(event: str, link: Any, address: Any) -> Target | None:
 
 
 def _host(host: Any) -> Target | None:
-    if isinstance(host, bytes):
-        host = os.fsdecode(host)
-    if not isinstance(host, str) or is_local(host):
-        return None
-    return ReachKind.network, host
+    name = os.fsdecode(host) if isinstance(host, str | bytes) else ""
+    return None if is_local(name) else (ReachKind.network, name)
 
 
 def _server_ports() -> set[int]:

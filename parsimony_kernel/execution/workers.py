@@ -93,7 +93,7 @@ def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: 
 
 
 def watch_workers(here: Callable[[], Workers | None]) -> None:
-    """Make every process that a cell starts install the hook first. Call this once.
+    """Make every process that a cell starts install the hook first.
 
     Args:
         here: returns the workers of the running cell.
@@ -110,7 +110,8 @@ def watch_workers(here: Callable[[], Workers | None]) -> None:
                     _hand(import_module(name), here)
         start(process)
 
-    setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
+    if start.__name__ != start_guarded.__name__:
+        setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
 
 
 def _hand(spawning: Any, here: Callable[[], Workers | None]) -> None:
