@@ -13,7 +13,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,16 +87,12 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
     try:
         yield start
     finally:
-        if _folder() != start:
+        is_left = True
+        with suppress(FileNotFoundError):  # the code has removed it
+            is_left = Path.cwd() != start
+        if is_left:
             note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
-
-
-def _folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # the code has removed it
-        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -189,6 +185,8 @@ class InProcessExecutor(CellExecutor):
             with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
                 before = self._going_on(permit)
+                if before is not None:
+                    capture.stderr.write(before.stale(self.origin_ledger.version))
                 try:
                     cell = before and before.cell
                     cell = cell or self._compile(source, filename, expression=request.is_expression)
@@ -225,6 +223,7 @@ class InProcessExecutor(CellExecutor):
                 output = before.output.followed_by(output)
             if paused is not None:
                 paused.output = output.without_error()
+                paused.versions = self.origin_ledger.versions()
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:

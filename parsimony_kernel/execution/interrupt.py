@@ -24,8 +24,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal, TypeVar
 
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.execution.code_cell import NAME_PREFIX
-from parsimony_kernel.execution.tasks import staying
+from parsimony_kernel.execution.code_cell import NAME_PREFIX, staying
 
 T = TypeVar("T")
 Reason = Literal["deadline", "stop", "cancel", "held"]
