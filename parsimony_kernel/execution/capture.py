@@ -332,8 +332,6 @@ class _Interception:
 
         Captured code gets ``inside``, called with the original and the capture first.
         """
-        if owner is None:
-            return
         hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
         chosen = routed(functools.partial(inside, outside), outside, whose)
         setattr(owner, name, chosen)
@@ -359,7 +357,7 @@ class _Interception:
         self._replace(shell, "_showtraceback", _show_traceback)
         self._replace(shell, "run_cell", lambda _, __, text, *___, **____: _run_in(shell, text))
         self._replace(shell, "ask_exit", no_exit)
-        self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
+        self._replace(shell.payload_manager, "write_payload", _page)
 
     def release(self, *, is_after_code: bool) -> None:
         """Restore the streams, and with the last capture everything else.
@@ -462,35 +460,31 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture: receives the output of the body.
         shell: the IPython shell whose displays and errors are captured too, if there is one.
     """
-    with _lock:
-        _interception.install(shell)
-        _open.append(capture)
-    token = _here.set(capture)
-    try:
-        yield capture
-    finally:
-        _here.reset(token)
-        capture.is_closed = True
-        with _lock:
-            _open.remove(capture)
-            _interception.release(is_after_code=True)
+    with working(capture, is_code=True, shell=shell):
+        token = _here.set(capture)
+        try:
+            yield capture
+        finally:
+            _here.reset(token)
+            capture.is_closed = True
 
 
 @contextmanager
-def working(capture: Capture) -> Iterator[None]:
-    """Keep the routers installed while a worker thread runs the body.
+def working(capture: Capture, *, is_code: bool = False, shell: Any = None) -> Iterator[None]:
+    """Keep the routers installed while a worker thread runs the body; install them for code.
 
     They stay even if the thread is abandoned and the capture is closed meanwhile.
     """
     with _lock:
+        if is_code:
+            _interception.install(shell)
         _open.append(capture)
     try:
         yield
     finally:
         with _lock:
             _open.remove(capture)
-            if not _open:
-                _interception.release(is_after_code=False)
+            _interception.release(is_after_code=is_code)
 
 
 def live_shell() -> Any:

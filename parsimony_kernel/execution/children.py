@@ -73,23 +73,18 @@ def kill_marked(mark: str) -> None:
             return
 
 
-class Started:
-    """The child processes of one cell; truthy when there are any."""
+class Started(list["subprocess.Popen[Any]"]):
+    """The child processes of one cell."""
 
     def __init__(self) -> None:
         self.mark = new_mark()
-        self.children: list[subprocess.Popen[Any]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.children)
 
     def end(self) -> None:
         """Kill them and their descendants."""
-        if not self.children:
-            return
         with ours():
-            kill_marked(self.mark)
-            for child in tuple(self.children):
+            if self:
+                kill_marked(self.mark)
+            for child in tuple(self):
                 if getattr(child, "pid", None) is not None:
                     child.kill()
 
@@ -99,7 +94,6 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._pipes: dict[int, _Pipe] = {}
-        self._for_forks = False
 
     # Not a generator-based context manager: that sets an attribute on the exception that leaves
     # the body, and an exception class of the user's could run code there.
@@ -137,7 +131,7 @@ class Descriptors:
                 if stream is None or id(stream) in leads:
                     call.arguments[name] = self.pipes()[leads.get(id(stream), number)].entry
             call.arguments["env"] = marked(call.arguments.get("env"), started.mark)
-            started.children.append(process)
+            started.append(process)
             start(*call.args, **call.kwargs)
 
         def system_of_code(_: Capture, command: Any) -> int:
@@ -148,11 +142,9 @@ class Descriptors:
         system_with_pipes = routed(system_of_code, system)
         subprocess.Popen.__init__ = start_with_pipes  # type: ignore[method-assign]
         os.system = system_with_pipes
-        self._for_forks = True
         try:
             yield started
         finally:
-            self._for_forks = False
             # A replacement that the code installed over ours stays.
             if os.system is system_with_pipes:
                 os.system = system
@@ -170,12 +162,12 @@ class Descriptors:
 
     def before_fork(self) -> None:
         """Create the pipes before captured code forks, so that the child can write into them."""
-        if self._for_forks and capture_here() is not None:
+        if capture_here() is not None:
             self.pipes()
 
     def in_fork(self) -> None:
         """Redirect the descriptors of a forked child of captured code into the pipes."""
-        if self._for_forks and capture_here() is not None:
+        if capture_here() is not None:
             for number, pipe in self._pipes.items():
                 os.dup2(pipe.entry, number)
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,28 +30,25 @@ class Workers:
     """The worker processes of one cell.
 
     Args:
-        workspace: the folder that they may write to.
-        made: the paths that the run has created.
-        is_dry: dry run: they may write to the temporary folder only.
+        judge: classifies the audit events of the cell.
+        refusals: a file to which each worker appends what it may not reach; created when the
+            first one starts.
     """
 
-    workspace: Path
-    made: set[str]
-    is_dry: bool = False
-    # A file to which each worker appends its refusals; created when the first one starts.
-    _refusals: str = field(default="", init=False)
+    judge: Judge
+    refusals: str = ""
 
     def starting(self) -> None:
         """Prepare for a worker that is about to start."""
-        if not self._refusals:
-            handle, self._refusals = tempfile.mkstemp(prefix="parsimony-")
+        if not self.refusals:
+            handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
             os.close(handle)
 
     def refused(self) -> list[str]:
         """Return the refusals so far, without duplicates; later ones are not recorded."""
-        if not self._refusals:
+        if not self.refusals:
             return []
-        noted, self._refusals = Path(self._refusals), ""
+        noted, self.refusals = Path(self.refusals), ""
         lines = noted.read_text(encoding="utf-8").splitlines()
         noted.unlink()
         return list(dict.fromkeys(lines))
@@ -60,14 +57,15 @@ class Workers:
         """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
         said = f"a worker process may not reach {what}"
         with suppress(OSError):  # the cell that started it has ended, and nobody reads it
-            notes = os.open(self._refusals, os.O_WRONLY | os.O_APPEND)
+            notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
             os.write(notes, f"{said}\n".encode())
             os.close(notes)
         raise PermissionError(f"{said}: do it in the cell itself")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        given = (str(self.workspace), tuple(self.made), self.is_dry, self._refusals)
+        judge = self.judge
+        given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
             "from parsimony_kernel.execution.workers import guard_worker\n"
@@ -77,15 +75,13 @@ class Workers:
 
 def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
     """Install an audit hook in this process that refuses side effects that need approval."""
-    workers = Workers(Path(workspace), set(made), is_dry)
-    workers._refusals = refusals
-    judge = Judge(workers.workspace, made=workers.made, is_dry=is_dry)
+    judge = Judge(Path(workspace), made=set(made), is_dry=is_dry)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
             found = judge.target(event, arguments, judge.caller())
             if found is not None:
-                workers.refuse(found[1])
+                Workers(judge, refusals).refuse(found[1])
 
     sys.addaudithook(hear)
     setattr(os.environ, "__class__", GuardedEnvironment)  # noqa: B010
