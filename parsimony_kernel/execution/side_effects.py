@@ -228,13 +228,11 @@ class Judge:
     def _writing(self, path: str | None, by: Caller) -> Target | None:
         if path is None or by.is_importing or self._is_free(path, by):
             return None
-        is_outside = not _is_within(path, self._workspace)
-        if self.is_dry or (is_outside and path not in self.made):
-            return self._found(ReachKind.outside_write, path)
-        if path in self.made:
+        if path in self.made and not self.is_dry:
             self.keep(path)
             return None
-        if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
+        is_ours = ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts
+        if self.is_dry or is_ours or not _is_within(path, self._workspace):
             return self._found(ReachKind.outside_write, path)
         is_code = is_run_later(path) and "__pycache__" not in path
         if is_code and (by.is_own or self._is_named(path)):
@@ -252,23 +250,19 @@ class Judge:
         if path is None or by.is_importing:
             return None
         is_free = path in self.made or self._is_free(path, by)
-        if does == "move" and is_free:
-            return self._writing(_path_at(arguments, 1, 3), by)
-        if is_free or (
-            does == "remove"
-            and (any(_is_below(path, each) for each in self.made) or not os.path.lexists(path))
-        ):
-            return None
-        return self._found(ReachKind.deletion, path)
+        if does == "move":
+            to = _path_at(arguments, 1, 3)
+            return self._writing(to, by) if is_free else self._found(ReachKind.deletion, path)
+        is_free = is_free or any(_is_below(path, each) for each in self.made)
+        is_gone = is_free or not os.path.lexists(path)
+        return None if is_gone else self._found(ReachKind.deletion, path)
 
     def _database(self, name: str, by: Caller) -> Target | None:
-        if name in ("", ":memory:") or "mode=memory" in name or name.startswith("file::memory:"):
-            return None
         if name.startswith("file:"):
-            if "mode=ro" in name or "immutable=1" in name:
+            name, _, options = name.removeprefix("file:").partition("?")
+            if any(each in options for each in ("mode=memory", "mode=ro", "immutable=1")):
                 return None
-            name = name.removeprefix("file:").partition("?")[0]
-        return self._writing(_followed(_path_of(name)), by)
+        return None if name == ":memory:" else self._writing(_followed(_path_of(name)), by)
 
     def _marking(self, path: str | None, mode: Any, by: Caller) -> Target | None:
         """Return the side effect of new permissions: a file that becomes a program is run later."""
@@ -317,12 +311,9 @@ class Judge:
 
     def _is_said(self, path: str) -> bool:
         """Whether the code names the file, or a folder above it other than the home folder."""
-        for each in short_texts(self.said()):
-            if len(each) > 2 and os.sep in each:
-                named = os.path.realpath(Path(each).expanduser())
-                if path == named or (named != _home() and path.startswith(named + os.sep)):
-                    return True
-        return False
+        said = (each for each in short_texts(self.said()) if len(each) > 2 and os.sep in each)
+        named = (os.path.realpath(Path(each).expanduser()) for each in said)
+        return any(path == each or (each != _home() and _is_below(path, each)) for each in named)
 
 
 def _unpickles_freely(by: Caller) -> bool:
@@ -415,9 +406,8 @@ def is_local(host: str) -> bool:
     name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
     own = socket.gethostname().casefold()
     number = ip_address_of(name)
-    if number is not None:
-        return number.is_loopback or name in LISTS["local"]
-    return not name or name in LISTS["local"] or name in (own, own.partition(".")[0])
+    is_loopback = number is not None and number.is_loopback
+    return is_loopback or name in {"", own, own.partition(".")[0], *LISTS["local"]}
 
 
 def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
