@@ -12,6 +12,7 @@ import functools
 import io
 import os
 import re
+import secrets
 import sys
 import threading
 import traceback
@@ -115,6 +116,9 @@ class Capture:
         self._process = os.getpid()
         # The approval check of its code, see ``guard``.
         self.keeper: Any = None
+        # The processes that its code has started, and their mark, see ``children``.
+        self.children: list[Any] = []
+        self.mark = secrets.token_hex(8)
 
     @property
     def printed_before(self) -> tuple[int, ...]:
@@ -276,6 +280,8 @@ def no_exit(*_: Any, **__: Any) -> None:
 
 Function = Callable[..., Any]
 Whose = Callable[[], Capture | None]
+# What else is replaced while a capture is open: see ``_Interception._replace`` for the arguments.
+REPLACED: list[tuple[Any, str, Function, Whose]] = []
 
 
 def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
@@ -312,6 +318,8 @@ class _Interception:
             self._replace(builtins, "print", _print)
             self._replace(threading.Thread, "start", _start, capture_of_code)
             self._replace(threading, "excepthook", _tell_of_thread)
+            for each in REPLACED:
+                self._replace(*each)
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):

@@ -229,8 +229,7 @@ class StatementGuard:
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
-            for each in self.workers.refused():
-                note(f"{each[:1].upper()}{each[1:]}.\n")
+            note(self.workers.refused())
         # After an interruption from outside, the outcome of the statement's effects is unknown.
         if error is not None and not isinstance(error, INTERRUPTIONS):
             self._settle()

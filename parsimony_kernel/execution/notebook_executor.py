@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from parsimony_kernel.execution.capture import capturing, open_figures, show_figures
-from parsimony_kernel.execution.children import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS, end_children
 from parsimony_kernel.execution.code_cell import (
     Cell,
     compile_cell,
@@ -70,7 +70,7 @@ class NotebookExecutor(InProcessExecutor):
         guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
         # Functions look their globals up in the module of the shell.
         given = run.parts(guard), shell.user_global_ns, run.namespace, capture.show
-        with capturing(capture, shell), DESCRIPTORS.inherited() as started:
+        with capturing(capture, shell):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
@@ -85,7 +85,7 @@ class NotebookExecutor(InProcessExecutor):
                     run.error = guard.attempt(show_figures, capture, drawn)
             run.reason = guard.reason
             if run.reason is not None:
-                started.end()
+                end_children(capture)
             DESCRIPTORS.drain(capture)
             run.compare()
             run.look()

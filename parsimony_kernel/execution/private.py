@@ -21,7 +21,7 @@ from parsimony_kernel.execution.capture import (
     show_figures,
     working,
 )
-from parsimony_kernel.execution.children import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS, end_children
 from parsimony_kernel.execution.code_cell import (
     Cell,
     compile_cell,
@@ -109,13 +109,13 @@ class CodeExecutor(InProcessExecutor):
             if not run.is_late:
                 run.look()
 
-        with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
+        with capturing(run.capture, live_shell()):
             ran, looked = _in_thread((work, look), run.capture)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
-            if not ran.done() and started:
+            if not ran.done() and run.capture.children:
                 # It may be waiting for a child process: kill these, and interrupt it after that.
                 guard.interrupt(guard.reason or "deadline")
-                started.end()
+                end_children(run.capture)
                 await asyncio.wait({ran}, timeout=_GRACE_S)
             run.is_late = not ran.done()
             try:
@@ -126,7 +126,7 @@ class CodeExecutor(InProcessExecutor):
                 # This hangs only if a user object's repr or message blocks in C code.
                 await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
-                started.end()
+                end_children(run.capture)
             DESCRIPTORS.drain(run.capture)
         run.reason = guard.reason
         if run.is_late:

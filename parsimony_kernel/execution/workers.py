@@ -44,23 +44,22 @@ class Workers:
             handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
             os.close(handle)
 
-    def refused(self) -> list[str]:
-        """Return the refusals so far, without duplicates; later ones are not recorded."""
+    def refused(self) -> str:
+        """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
         if not self.refusals:
-            return []
+            return ""
         noted, self.refusals = Path(self.refusals), ""
-        lines = noted.read_text(encoding="utf-8").splitlines()
+        lines = noted.read_text(encoding="utf-8").splitlines(keepends=True)
         noted.unlink()
-        return list(dict.fromkeys(lines))
+        return "".join(dict.fromkeys(lines))
 
     def refuse(self, what: str) -> NoReturn:
         """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
-        said = f"a worker process may not reach {what}"
         with suppress(OSError):  # the cell that started it has ended, and nobody reads it
             notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
-            os.write(notes, f"{said}\n".encode())
+            os.write(notes, f"A worker process may not reach {what}.\n".encode())
             os.close(notes)
-        raise PermissionError(f"{said}: do it in the cell itself")
+        raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         # Unpickling installs the hook in the worker, whose path may lack this package until then.

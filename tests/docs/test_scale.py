@@ -17,7 +17,7 @@ import pytest
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.results import AgentResult
-from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution.remote_client import RemoteExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
