@@ -164,7 +164,7 @@ class InProcessExecutor(CellExecutor):
 
     def _bindings(self) -> dict[str, Any]:
         """Return the bindings that code made, including imports and private names."""
-        watch_native_code()  # what it replaces is no change of the code's
+        watch_native_code(self.namespace())  # what it replaces is no change of the code's
         given = self.hidden()
         return {
             name: value
@@ -198,7 +198,7 @@ class InProcessExecutor(CellExecutor):
                     capture.stderr.write("" if dry_run else lost)
                 permit = dry_permit(folder) if dry_run else permit
                 if permit is not None:
-                    watch_native_code()
+                    watch_native_code(self.namespace())
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
                 try:
                     with (

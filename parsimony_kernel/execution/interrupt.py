@@ -131,14 +131,10 @@ class CodeGuard:
         self.seconds = seconds
         self._around = around or nullcontext()
         self.reason: Reason | None = None
-        self._strikes = 0
-        # How many of these have arrived in code on another thread.
-        self._arrived = 0
-        self._is_struck = False
-        self._on_stack = False
-        self._closed = False
+        # The strikes so far, and how many of them have arrived in code on another thread.
+        self._strikes = self._arrived = 0
+        self._is_struck = self._on_stack = self._closed = self._in_main = False
         self._thread = 0
-        self._in_main = False
         self._gate = threading.Lock()
         # A socket instead of a lock, because signal handlers and signals themselves ring it.
         self._alarm, self._bell = socket.socketpair()

@@ -7,7 +7,6 @@ it is handed, and calls the function.
 Workers install this too, so it imports only the standard library.
 """
 
-import gc
 import os
 import re
 import sys
@@ -37,8 +36,6 @@ _ADDRESS = re.compile(
 )
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
-# Where a wrapper, or what stands in for a class, keeps the original.
-_OURS = ("__wrapped__", "_of")
 # The files of the databases that a table belongs to, beside the count that makes one row of them.
 _DATABASES = "count(*), (SELECT list(path) FROM duckdb_databases() WHERE NOT readonly)"
 # The modules that are done, by name: one that is imported anew is another one.
@@ -68,11 +65,11 @@ class _Finder(MetaPathFinder):
 _finder = _Finder()
 
 
-def watch_native_code() -> None:
+def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     """Wrap the functions of the modules that are imported, and of others once they are.
 
-    Whatever has imported one of them by name before, a variable or another module, gets the wrapper
-    in its place.
+    A module that has imported one of them by name before gets the wrapper in its place, as does
+    ``namespace``, in its lists, dicts and partials too.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -80,15 +77,18 @@ def watch_native_code() -> None:
     names = [name for name in there if _done.get(name) is not sys.modules[name]]
     for name in names:
         _wrap(name, sys.modules[name])
-    originals = [original for original, _ in _replaced.values()]
-    for holder in gc.get_referrers(*originals) if names else ():
-        if type(holder) in (dict, list) and holder is not originals:
-            for at, value in [*(enumerate(holder) if type(holder) is list else holder.items())]:
-                if id(value) in _replaced and at not in _OURS:
-                    holder[at] = _replaced[id(value)][1]
-        elif type(holder) is partial and id(holder.func) in _replaced:
-            function = _replaced[id(holder.func)][1]
-            holder.__setstate__((function, holder.args, holder.keywords, vars(holder)))
+    places: list[Any] = [namespace or {}]
+    if names:
+        places += [each for each in places[0].values() if type(each) in (dict, list)]
+        places += [vars(each) for each in [*sys.modules.values()] if isinstance(each, ModuleType)]
+    for place in places:
+        for at, value in [*(enumerate(place) if type(place) is list else place.items())]:
+            if id(value) in _replaced:
+                place[at] = _replaced[id(value)][1]
+            elif type(value) is partial and id(value.func) in _replaced:
+                function = _replaced[id(value.func)][1]
+                state = (function, value.args, value.keywords, vars(value))
+                value.__setstate__(state)  # type: ignore[attr-defined]
 
 
 def written_by(query: str) -> list[str]:

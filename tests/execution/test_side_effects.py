@@ -143,7 +143,7 @@ def test_function_is_wrapped_wherever_it_was_held_before() -> None:
         "writers, savers = {'f': f.write_feather}, [f.write_feather]\n"
         "save, own = functools.partial(f.write_feather, compression=None), globals()\n"
         "from parsimony_kernel.execution.native import watch_native_code\n"
-        "watch_native_code()\n"
+        "watch_native_code(globals())\n"
         "for each in (pq.read_table, writers['f'], savers[0], save.func): each.__wrapped__\n"
         "assert save.keywords == {'compression': None}"
     )
