@@ -1,11 +1,14 @@
-"""Running Python: in the user's shell, in a private namespace or in another kernel.
-
-Lazily exports the names of document 002. Inside the package, import from the module that defines a
-name.
-"""
+"""Running Python: in the user's shell, in a private namespace or in another kernel."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
+    from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
+    from parsimony_kernel.execution.notebook_executor import NotebookExecutor as NotebookExecutor
+    from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
+    from parsimony_kernel.execution.remote_client import RemoteExecutor as RemoteExecutor
 
 _HOME = {
     "BaseCodeExecutor": "base",
@@ -14,10 +17,12 @@ _HOME = {
     "OutputFactory": "factory",
     "RemoteExecutor": "remote_client",
 }
+
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    home = _HOME.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{home}"), name)
