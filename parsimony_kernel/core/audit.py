@@ -20,8 +20,7 @@ def listen(hear: Hear) -> None:
         if not _is_installed:
             _is_installed = True
             sys.addaudithook(_audit)
-        if hear not in _listeners:
-            _listeners = (*_listeners, hear)
+        _listeners = (*(each for each in _listeners if each != hear), hear)
 
 
 def leave(hear: Hear) -> None:
