@@ -14,13 +14,13 @@ _is_installed = False
 
 
 def listen(hear: Hear) -> None:
-    """Call ``hear`` on every audit event until ``leave``; it may raise to block the action."""
+    """Call ``hear`` once on every audit event until ``leave``; it may raise to block the action."""
     global _is_installed, _listeners
     with _lock:
         if not _is_installed:
             _is_installed = True
             sys.addaudithook(_audit)
-        _listeners = (*_listeners, hear)
+        _listeners = (*(each for each in _listeners if each != hear), hear)
 
 
 def leave(hear: Hear) -> None:

@@ -12,6 +12,7 @@ import functools
 import io
 import os
 import re
+import secrets
 import sys
 import threading
 import traceback
@@ -115,6 +116,9 @@ class Capture:
         self._process = os.getpid()
         # The approval check of its code, see ``guard``.
         self.keeper: Any = None
+        # The processes that its code has started, and their mark, see ``children``.
+        self.children: list[Any] = []
+        self.mark = secrets.token_hex(8)
 
     @property
     def printed_before(self) -> tuple[int, ...]:
@@ -276,6 +280,8 @@ def no_exit(*_: Any, **__: Any) -> None:
 
 Function = Callable[..., Any]
 Whose = Callable[[], Capture | None]
+# What else is replaced while a capture is open: see ``_Interception._replace`` for the arguments.
+REPLACED: list[tuple[Any, str, Function, Whose]] = []
 
 
 def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
@@ -312,6 +318,8 @@ class _Interception:
             self._replace(builtins, "print", _print)
             self._replace(threading.Thread, "start", _start, capture_of_code)
             self._replace(threading, "excepthook", _tell_of_thread)
+            for each in REPLACED:
+                self._replace(*each)
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
@@ -332,8 +340,6 @@ class _Interception:
 
         Captured code gets ``inside``, called with the original and the capture first.
         """
-        if owner is None:
-            return
         hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
         chosen = routed(functools.partial(inside, outside), outside, whose)
         setattr(owner, name, chosen)
@@ -359,7 +365,7 @@ class _Interception:
         self._replace(shell, "_showtraceback", _show_traceback)
         self._replace(shell, "run_cell", lambda _, __, text, *___, **____: _run_in(shell, text))
         self._replace(shell, "ask_exit", no_exit)
-        self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
+        self._replace(shell.payload_manager, "write_payload", _page)
 
     def release(self, *, is_after_code: bool) -> None:
         """Restore the streams, and with the last capture everything else.
@@ -462,35 +468,31 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture: receives the output of the body.
         shell: the IPython shell whose displays and errors are captured too, if there is one.
     """
-    with _lock:
-        _interception.install(shell)
-        _open.append(capture)
-    token = _here.set(capture)
-    try:
-        yield capture
-    finally:
-        _here.reset(token)
-        capture.is_closed = True
-        with _lock:
-            _open.remove(capture)
-            _interception.release(is_after_code=True)
+    with working(capture, is_code=True, shell=shell):
+        token = _here.set(capture)
+        try:
+            yield capture
+        finally:
+            _here.reset(token)
+            capture.is_closed = True
 
 
 @contextmanager
-def working(capture: Capture) -> Iterator[None]:
-    """Keep the routers installed while a worker thread runs the body.
+def working(capture: Capture, *, is_code: bool = False, shell: Any = None) -> Iterator[None]:
+    """Keep the routers installed while a worker thread runs the body; install them for code.
 
     They stay even if the thread is abandoned and the capture is closed meanwhile.
     """
     with _lock:
+        if is_code:
+            _interception.install(shell)
         _open.append(capture)
     try:
         yield
     finally:
         with _lock:
             _open.remove(capture)
-            if not _open:
-                _interception.release(is_after_code=False)
+            _interception.release(is_after_code=is_code)
 
 
 def live_shell() -> Any:

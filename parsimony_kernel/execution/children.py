@@ -22,11 +22,17 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed, routed
+from parsimony_kernel.execution.capture import (
+    REPLACED,
+    BoundedText,
+    Capture,
+    capture_here,
+    is_routed,
+)
 from parsimony_kernel.execution.guard import ours
 from parsimony_kernel.execution.interrupt import OwnThread
 
@@ -73,25 +79,14 @@ def kill_marked(mark: str) -> None:
             return
 
 
-class Started:
-    """The child processes of one cell; truthy when there are any."""
-
-    def __init__(self) -> None:
-        self.mark = new_mark()
-        self.children: list[subprocess.Popen[Any]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.children)
-
-    def end(self) -> None:
-        """Kill them and their descendants."""
-        if not self.children:
-            return
-        with ours():
-            kill_marked(self.mark)
-            for child in tuple(self.children):
-                if getattr(child, "pid", None) is not None:
-                    child.kill()
+def end_children(capture: Capture) -> None:
+    """Kill the processes that a cell has started, and their descendants."""
+    with ours():
+        if capture.children:
+            kill_marked(capture.mark)
+        for child in tuple(capture.children):
+            if getattr(child, "pid", None) is not None:
+                child.kill()
 
 
 class Descriptors:
@@ -99,7 +94,6 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._pipes: dict[int, _Pipe] = {}
-        self._for_forks = False
 
     # Not a generator-based context manager: that sets an attribute on the exception that leaves
     # the body, and an exception class of the user's could run code there.
@@ -118,47 +112,6 @@ class Descriptors:
             os.dup2(copy, number)
             os.close(copy)
 
-    @contextmanager
-    def inherited(self) -> Iterator[Started]:
-        """Give the pipes to child processes that captured code starts in the body; yield them.
-
-        Not reentrant. Output of the C library, and processes not started with ``subprocess``,
-        ``os.system`` or ``os.fork``, keep the original descriptors.
-        """
-        started = Started()
-        start, system = subprocess.Popen.__init__, os.system
-
-        def with_pipes(_: Capture, process: Any, *given: Any, **named: Any) -> None:
-            call = _POPEN.bind(process, *given, **named)
-            streams = ((1, sys.stdout), (2, sys.stderr))
-            leads = {id(stream): number for number, stream in streams if is_routed(stream)}
-            for number, name in ((1, "stdout"), (2, "stderr")):
-                stream = call.arguments.get(name)
-                if stream is None or id(stream) in leads:
-                    call.arguments[name] = self.pipes()[leads.get(id(stream), number)].entry
-            call.arguments["env"] = marked(call.arguments.get("env"), started.mark)
-            started.children.append(process)
-            start(*call.args, **call.kwargs)
-
-        def system_of_code(_: Capture, command: Any) -> int:
-            code = subprocess.call(command, shell=True)
-            return code if os.name == "nt" else (-code if code < 0 else code << 8)
-
-        start_with_pipes = routed(with_pipes, start)
-        system_with_pipes = routed(system_of_code, system)
-        subprocess.Popen.__init__ = start_with_pipes  # type: ignore[method-assign]
-        os.system = system_with_pipes
-        self._for_forks = True
-        try:
-            yield started
-        finally:
-            self._for_forks = False
-            # A replacement that the code installed over ours stays.
-            if os.system is system_with_pipes:
-                os.system = system
-            if subprocess.Popen.__init__ is start_with_pipes:
-                subprocess.Popen.__init__ = start  # type: ignore[method-assign]
-
     def pipes(self) -> "dict[int, _Pipe]":
         """Return the pipes by file descriptor (1 and 2)."""
         if not self._pipes:
@@ -170,12 +123,12 @@ class Descriptors:
 
     def before_fork(self) -> None:
         """Create the pipes before captured code forks, so that the child can write into them."""
-        if self._for_forks and capture_here() is not None:
+        if _open_capture() is not None:
             self.pipes()
 
     def in_fork(self) -> None:
         """Redirect the descriptors of a forked child of captured code into the pipes."""
-        if self._for_forks and capture_here() is not None:
+        if _open_capture() is not None:
             for number, pipe in self._pipes.items():
                 os.dup2(pipe.entry, number)
 
@@ -223,6 +176,41 @@ class _Pipe:
 
 # One per process, like the descriptors themselves.
 DESCRIPTORS = Descriptors()
+
+
+def _open_capture() -> Capture | None:
+    """Return the capture of the calling code, ``None`` if its cell has ended."""
+    capture = capture_here()
+    return None if capture is None or capture.is_closed else capture
+
+
+def _start(outside: Any, capture: Capture, process: Any, *given: Any, **named: Any) -> None:
+    """Start a process with the pipes and the mark of the cell.
+
+    Output of the C library, and processes not started with ``subprocess``, ``os.system`` or
+    ``os.fork``, keep the original descriptors.
+    """
+    call = _POPEN.bind(process, *given, **named)
+    streams = ((1, sys.stdout), (2, sys.stderr))
+    leads = {id(stream): number for number, stream in streams if is_routed(stream)}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = call.arguments.get(name)
+        if stream is None or id(stream) in leads:
+            call.arguments[name] = DESCRIPTORS.pipes()[leads.get(id(stream), number)].entry
+    call.arguments["env"] = marked(call.arguments.get("env"), capture.mark)
+    capture.children.append(process)
+    outside(*call.args, **call.kwargs)
+
+
+def _system(_: Any, __: Capture, command: Any) -> int:
+    code = subprocess.call(command, shell=True)
+    return code if os.name == "nt" else (-code if code < 0 else code << 8)
+
+
+REPLACED += [
+    (subprocess.Popen, "__init__", _start, _open_capture),
+    (os, "system", _system, _open_capture),
+]
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)

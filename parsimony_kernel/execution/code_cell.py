@@ -1,10 +1,21 @@
-"""A cell of code: its file name, its source where tracebacks look for it, and its code objects."""
+"""A cell of code: its file name, its source where tracebacks look for it, its code objects, and the
+tasks that it starts.
+
+asyncio passes a ``SystemExit`` that leaves a task on to the runner of the event loop, which in a
+kernel is the kernel itself. So tasks of code contain it. The task factory is installed once per
+loop and stays, because a task may outlive its cell and start more tasks; a context variable marks
+the tasks of code.
+"""
 
 import ast
+import asyncio
 import inspect
 import linecache
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -189,3 +200,53 @@ def _is_quiet(code: str, last: ast.Expr) -> bool:
     line = code.splitlines()[(last.end_lineno or 1) - 1]
     rest = line.encode()[last.end_col_offset or 0 :].decode(errors="replace")
     return rest.lstrip(" \t)").startswith(";")
+
+
+# Tasks
+
+_inside: ContextVar[bool] = ContextVar("parsimony_inside_code", default=False)
+
+
+class TaskExit(Exception):
+    """A task called ``sys.exit``, which ended this task only."""
+
+
+@contextmanager
+def staying(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Contain ``SystemExit`` in tasks created in the body, and in the tasks that those create.
+
+    Other tasks on the same loop are created as before.
+    """
+    before: Any = loop.get_task_factory() or _new_task
+    if getattr(before, "func", None) is not _new_staying:
+        loop.set_task_factory(partial(_new_staying, before))
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+def _new_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> "asyncio.Task[Any]":
+    return asyncio.Task(coroutine, loop=loop, **given)
+
+
+def _new_staying(before: Any, loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> Any:
+    """Create a task by the factory ``before``; of code, one that contains ``SystemExit``."""
+    if not (_inside.get() and inspect.iscoroutine(coroutine)):
+        return before(loop, coroutine, **given)
+    task = before(loop, _staying(coroutine), **given)
+    # A task cancelled before it begins would never run, and so never close, the coroutine.
+    task.add_done_callback(lambda _: coroutine.close())
+    return task
+
+
+async def _staying(inner: Coroutine[Any, Any, Any]) -> Any:
+    """Await ``inner``; raise ``TaskExit`` in place of ``SystemExit``."""
+    _inside.set(True)  # the context may be one that code has made anew
+    try:
+        return await inner
+    except SystemExit as exc:
+        # Any other exit code may have a repr that raises, out of the task and into the loop.
+        code = f" with {exc.code!r}"[:200] if type(exc.code) in (int, str) else ""
+        raise TaskExit(f"sys.exit ended this task{code}; the kernel goes on") from exc

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution import capture, code_cell
 from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
-from parsimony_kernel.execution.children import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS, end_children
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
@@ -77,7 +77,7 @@ class NotebookExecutor(InProcessExecutor):
         guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
         # Functions look their globals up in the module of the shell.
         given = run.parts(guard), shell.user_global_ns, run.namespace, run.capture.show
-        with capture.capturing(run.capture, shell), DESCRIPTORS.inherited() as started:
+        with capture.capturing(run.capture, shell):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = capture.open_figures()
@@ -92,7 +92,7 @@ class NotebookExecutor(InProcessExecutor):
                     run.error = guard.attempt(capture.show_figures, run.capture, drawn)
             run.reason = guard.reason
             if run.reason is not None:
-                started.end()
+                end_children(run.capture)
             DESCRIPTORS.drain(run.capture)
             run.compare()
             run.look()
@@ -202,13 +202,13 @@ class CodeExecutor(InProcessExecutor):
             if not run.is_late:
                 run.look()
 
-        with capture.capturing(output, capture.live_shell()), DESCRIPTORS.inherited() as started:
+        with capture.capturing(output, capture.live_shell()):
             ran, looked = _in_thread((work, look), output)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
-            if not ran.done() and started:
+            if not ran.done() and output.children:
                 # It may be waiting for a child process: kill these, and interrupt it after that.
                 guard.interrupt(guard.reason or "deadline")
-                started.end()
+                end_children(output)
                 await asyncio.wait({ran}, timeout=_GRACE_S)
             run.is_late = not ran.done()
             try:
@@ -219,7 +219,7 @@ class CodeExecutor(InProcessExecutor):
                 # This hangs only if a user object's repr or message blocks in C code.
                 await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
-                started.end()
+                end_children(output)
             DESCRIPTORS.drain(output)
         run.reason = guard.reason
         if run.is_late:

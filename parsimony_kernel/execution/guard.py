@@ -6,7 +6,6 @@ statement's changes are rolled back, earlier statements stay done, and after app
 resumes at that statement. A dry run leaves nothing behind.
 """
 
-import asyncio
 import os
 import random
 import re
@@ -33,7 +32,7 @@ from parsimony_kernel.execution.capture import Capture, capture_of_code, capturi
 from parsimony_kernel.execution.code_cell import Cell, Part
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
+from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, Held
 from parsimony_kernel.execution.native import watch_native_code, written_by
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.side_effects import (
@@ -58,8 +57,6 @@ _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|AL
 _DUCKS = "SELECT path FROM duckdb_databases() WHERE NOT readonly"
 # Side effects that a dry run still performs when they are allowed.
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
-# Interruptions from outside: afterwards the outcome of the statement's side effects is unknown.
-_INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
 
 @dataclass
@@ -67,32 +64,24 @@ class Keeper:
     """The approval check of one capture.
 
     Args:
-        judge: classifies an audit event's side effect, if it has any.
+        workers: the worker processes that the code may start, and what classifies its side effects.
         check: called with the event, its side effect and its caller; raises to prevent it.
-        workers: the worker processes that the code may start; ``None`` for none.
     """
 
-    judge: Judge
+    workers: Workers
     check: Callable[[str, Target, Caller], None]
-    workers: Workers | None = None
 
 
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
-_lock = threading.Lock()
 _PROBE = "parsimony.probe"
-_is_listening = False
 
 
 def keep(capture: Capture, keeper: Keeper) -> None:
     """Let ``keeper`` check the code of ``capture`` from now on, for as long as any of it runs."""
-    global _is_listening
     capture.keeper = keeper
-    with _lock:
-        if not _is_listening:
-            _is_listening = True
-            listen(_hear)
-            watch_workers(lambda: getattr(keeper_here(), "workers", None))
-        watch_native_code()
+    listen(_hear)
+    watch_workers(lambda: getattr(keeper_here(), "workers", None))
+    watch_native_code()
 
 
 @contextmanager
@@ -106,9 +95,8 @@ def computing(workspace: Path) -> Iterator[None]:
     def refuse(_: str, found: Target, by: Caller) -> NoReturn:
         raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
 
-    judge = Judge(workspace)
     with capturing(Capture(OutputFactory())) as capture:
-        keep(capture, Keeper(judge, refuse, Workers(workspace, judge.made)))
+        keep(capture, Keeper(Workers(Judge(workspace)), refuse))
         yield
 
 
@@ -131,14 +119,9 @@ def keeper_here() -> Keeper | None:
 def is_watching() -> bool:
     """Probe whether our audit hook receives events: an earlier hook can refuse a later one."""
     heard: list[str] = []
-
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == _PROBE:
-            heard.append(event)
-
-    with listening(hear):
+    with listening(lambda event, _: heard.append(event)):
         sys.audit(_PROBE)
-    return bool(heard)
+    return _PROBE in heard
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -147,8 +130,8 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
         keeper = keeper_here()
         if keeper is not None:
             with ours():
-                by = keeper.judge.caller()
-                found = keeper.judge.target(event, arguments, by)
+                by = keeper.workers.judge.caller()
+                found = keeper.workers.judge.target(event, arguments, by)
             if found is not None:
                 keeper.check(event, found, by)
 
@@ -173,6 +156,19 @@ class Paused:
     left: tuple[str, ...] = ()
     # The contents of its files before the run.
     files: list[FileState] = field(default_factory=list)
+    # The versions of the variables when it paused.
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def stale(self, version: Callable[[str], int]) -> str:
+        """Return a warning for variables that the cell read and that have changed since it paused.
+
+        Args:
+            version: returns the current version of a variable.
+        """
+        read_by_cell = sorted(read(self.cell.source).reads) if self.cell else ()
+        names = [each for each in read_by_cell if version(each) != self.versions.get(each, 0)]
+        told = "changed while this step waited: its earlier statements used the old values"
+        return f"{', '.join(names)} {told}.\n" if names else ""
 
 
 class StatementGuard:
@@ -198,10 +194,9 @@ class StatementGuard:
         self._left: list[Reach] = []
         self._leaving = threading.Lock()
         self._is_over = True
-        self._judge = run.judge(
-            permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
+        self.workers = Workers(
+            run.judge(permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry)
         )
-        self.workers = Workers(permit.workspace, permit.made, permit.is_dry)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """Yield the cell's statements; take a checkpoint before each that may change anything.
@@ -211,7 +206,7 @@ class StatementGuard:
             capture: the capture of the cell's code.
         """
         self._guard = guard
-        keep(capture, Keeper(self._judge, self._check, self.workers))
+        keep(capture, Keeper(self.workers, self._check))
         self._thread = threading.get_ident()
         self._is_over = False
         _watch_environment(1)
@@ -234,9 +229,9 @@ class StatementGuard:
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
-            for each in self.workers.refused():
-                note(f"{each[:1].upper()}{each[1:]}.\n")
-        if error is not None and not isinstance(error, _INTERRUPTIONS):
+            note(self.workers.refused())
+        # After an interruption from outside, the outcome of the statement's effects is unknown.
+        if error is not None and not isinstance(error, INTERRUPTIONS):
             self._settle()
         if self.held is None:
             self._before = None
@@ -348,7 +343,7 @@ class StatementGuard:
             by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             with ours():
                 changes = changed_databases(call, namespace)
-                found = [self._judge.target(event, (path,), by) for event, path in changes]
+                found = [self.workers.judge.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
                 self._check("", each, by)
 

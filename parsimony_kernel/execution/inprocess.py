@@ -13,7 +13,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,16 +87,12 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
     try:
         yield start
     finally:
-        if _folder() != start:
+        is_left = True
+        with suppress(FileNotFoundError):  # the code has removed it
+            is_left = Path.cwd() != start
+        if is_left:
             note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
-
-
-def _folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # the code has removed it
-        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -181,7 +177,8 @@ class InProcessExecutor(CellExecutor):
 
     async def _cell(self, request: CellRequest) -> KernelOutput:
         source, dry_run = request.code, request.dry_run
-        scope = current_scope()
+        scope = None if dry_run else current_scope()
+        producer = None if dry_run else request.producer_notebook_path
         permit = None if dry_run else current_permit()
         capture = Capture(self.output_factory)
         started = SYSTEM_CLOCK.monotonic()
@@ -189,6 +186,8 @@ class InProcessExecutor(CellExecutor):
             with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
                 before = self._going_on(permit)
+                if before is not None:
+                    capture.stderr.write(before.stale(self.origin_ledger.version))
                 try:
                     cell = before and before.cell
                     cell = cell or self._compile(source, filename, expression=request.is_expression)
@@ -212,19 +211,20 @@ class InProcessExecutor(CellExecutor):
             paused = None
             if run.held is not None and run.statement_guard is not None and not dry_run:
                 paused = self.paused = run.statement_guard.pause(before)
-            overwritten = () if dry_run or scope is None else run.overwritten
-            producer = request.producer_notebook_path
-            if not dry_run and not (scope is None and producer is None):
+            if scope is None:
+                run.overwritten = ()
+            if scope is not None or producer is not None:
                 scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
                 path = scope.notebook_path if producer is None else producer
                 run.stamp(replace(scope, notebook_path=path))
             if run.reason == "cancel":
                 raise asyncio.CancelledError(run.still_running())
-            output = run.output(overwritten, SYSTEM_CLOCK.monotonic() - started)
+            output = run.output(SYSTEM_CLOCK.monotonic() - started)
             if before is not None and before.output is not None:
                 output = before.output.followed_by(output)
             if paused is not None:
                 paused.output = output.without_error()
+                paused.versions = self.origin_ledger.versions()
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
@@ -300,10 +300,9 @@ class CellExecution:
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """Yield the statements to run, in order."""
-        if self.statement_guard is not None:
-            yield from self.statement_guard.parts(guard, self.capture)
-        else:
-            yield from self.cell.parts
+        if self.statement_guard is None:
+            return iter(self.cell.parts)
+        return self.statement_guard.parts(guard, self.capture)
 
     @property
     def held(self) -> Reach | None:
@@ -402,7 +401,7 @@ class CellExecution:
             for name in (*self._effect.changed, *self._effect.deleted):
                 self.executor.origin_ledger.go_back(name, 0)
 
-    def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
+    def output(self, duration: float) -> KernelOutput:
         """Build the output of the cell; ``duration`` in seconds."""
         capture, effect, failure = self.capture, self._effect, self._failure()
         return KernelOutput(
@@ -412,7 +411,7 @@ class CellExecution:
             printed_before=capture.printed_before,
             changed=effect.changed,
             deleted=effect.deleted,
-            overwritten=overwritten,
+            overwritten=self.overwritten,
             variables=tuple(self._summaries),
             fetched=tuple(_fetched(each, self.folder) for each in effect.sources),
             duration_s=duration,

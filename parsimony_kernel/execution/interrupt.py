@@ -24,8 +24,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal, TypeVar
 
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.execution.code_cell import NAME_PREFIX
-from parsimony_kernel.execution.tasks import staying
+from parsimony_kernel.execution.code_cell import NAME_PREFIX, staying
 
 T = TypeVar("T")
 Reason = Literal["deadline", "stop", "cancel", "held"]
@@ -70,7 +69,7 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
     "cancel": asyncio.CancelledError,
     "held": Held,
 }
-_INTERRUPTIONS = tuple(_EXCEPTION.values())
+INTERRUPTIONS = tuple(_EXCEPTION.values())
 
 # Raises an exception class in a thread by its id; ``_NOTHING`` withdraws a pending one. While one
 # is pending, and after a withdrawal until another one arrives in any thread, the interpreter keeps
@@ -132,14 +131,10 @@ class CodeGuard:
         self.seconds = seconds
         self._around = around or nullcontext()
         self.reason: Reason | None = None
-        self._strikes = 0
-        # How many of these have arrived in code on another thread.
-        self._arrived = 0
-        self._is_struck = False
-        self._on_stack = False
-        self._closed = False
+        # The strikes so far, and how many of them have arrived in code on another thread.
+        self._strikes = self._arrived = 0
+        self._is_struck = self._on_stack = self._closed = self._in_main = False
         self._thread = 0
-        self._in_main = False
         self._gate = threading.Lock()
         # A socket instead of a lock, because signal handlers and signals themselves ring it.
         self._alarm, self._bell = socket.socketpair()
@@ -334,7 +329,7 @@ class CodeGuard:
                             _raise_in(self._thread, _Withdrawn)  # in place of what is pending
                 except _Withdrawn:
                     self._send_again()
-                except _INTERRUPTIONS as exc:
+                except INTERRUPTIONS as exc:
                     late = exc
             self._reseat(tracer)
             if late is not None:
@@ -445,30 +440,26 @@ class CodeGuard:
                 signal.pthread_kill(self._thread, signal.SIGINT)
 
     def _watch(self) -> None:
-        with self._alarm, self._bell:
-            self._keep_watch()
-
-    def _keep_watch(self) -> None:
         wait, resend = self.seconds, _FIRST_RESEND_S
-        while True:
-            rung = self._is_rung(wait)
-            if self._closed:
-                return
-            if not rung:
-                self.reason = self.reason or "deadline"
-            is_missed = False
-            began = time.monotonic()
-            if rung and self._is_struck:
-                self._is_struck = False  # the caller of _ring has struck already
-            else:
-                is_missed = self._strike()
-            if is_missed:
-                # In 3.11 a traced thread makes progress in the gaps only.
-                wait = _GAP_S if sys.gettrace() is None else _WINDOW_S
-            else:
-                # Counted from the strike's start, so that callers don't wait longer for the end.
-                struck = time.monotonic() - began
-                wait, resend = max(resend - struck, _WINDOW_S), _RESEND_S
+        with self._alarm, self._bell:
+            while True:
+                rung = self._is_rung(wait)
+                if self._closed:
+                    return
+                if not rung:
+                    self.reason = self.reason or "deadline"
+                began = time.monotonic()
+                if rung and self._is_struck:
+                    self._is_struck = is_missed = False  # the caller of _ring has struck already
+                else:
+                    is_missed = self._strike()
+                if is_missed:
+                    # In 3.11 a traced thread makes progress in the gaps only.
+                    wait = _GAP_S if sys.gettrace() is None else _WINDOW_S
+                else:
+                    # From the strike's start on, so that callers don't wait longer for the end.
+                    struck = time.monotonic() - began
+                    wait, resend = max(resend - struck, _WINDOW_S), _RESEND_S
 
 
 @types.coroutine
@@ -538,12 +529,10 @@ class _Turn:
     """An open ``stop_on_sigint`` context."""
 
     def __init__(self, cancellation: CancellationRequest) -> None:
-        self.cancellation = cancellation
-        self.presses = 0
-        try:
-            self.loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            self.loop = None
+        self.cancellation, self.presses = cancellation, 0
+        self.loop: asyncio.AbstractEventLoop | None = None
+        with suppress(RuntimeError):
+            self.loop = asyncio.get_running_loop()
 
     def wake(self) -> None:
         """Wake the event loop's selector, so that callbacks made ready in the handler run now."""

@@ -405,7 +405,7 @@ class RemoteExecutor(CellExecutor):
         self._variables.clear()
 
     def variables(self) -> dict[str, Any]:
-        return dict(self._variables)
+        return {} if self._client.untold else dict(self._variables)
 
     async def shutdown(self) -> None:
         """End the kernel for good."""

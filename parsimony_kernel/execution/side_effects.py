@@ -23,10 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from pickletools import genops
 from types import FrameType
 from typing import Any
 from zipfile import ZipFile
@@ -48,10 +46,11 @@ LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
-# The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
-_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
-# A text in older pickled bytes that goes on after what was read.
-_LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
+# Pickled bytes: the beginning since protocol 2, and that of a NumPy file of objects; before, what
+# is imported for an object, which is then called or remembered.
+_PICKLE = re.compile(
+    rb"(?s)\A\x80[\x02-\x05]|\A\x93NUMPY.*\|O|[ci][\w.]+\n[\w.]+\n(?:p\d|[qr][\0-\x1f]|[().])"
+)
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
 _STANDARD = tuple(
@@ -63,7 +62,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
-_HEAD = 4_096
+_MOST_READ = 1_048_576
 
 
 @dataclass(frozen=True)
@@ -133,20 +132,16 @@ class Judge:
                 break
             name = frame.f_code.co_filename
             module = str(frame.f_globals.get("__name__") or "")
+            # IPython replaces ``open`` by a function of its own.
+            is_ours = name.startswith(_OURS) or frame.f_code.co_name == "_modified_open"
+            is_theirs = name.startswith(workspace) and not is_ours and not is_installed(name)
             if name == filename:
                 lines.add(frame.f_lineno)
-            is_theirs = name.startswith(workspace) and not name.startswith(_OURS)
-            is_theirs = is_theirs and not is_installed(name)
             if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
                 is_importing = is_importing or nearest is not True
-            # IPython replaces ``open`` by a function of its own.
-            elif (
-                nearest is not True
-                and not name.startswith(_OURS)
-                and (frame.f_code.co_name != "_modified_open")
-            ):
+            elif nearest is not True and not is_ours:
                 names = module.split(".")
                 modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
                 if nearest is None and not _is_standard(name):
@@ -209,12 +204,10 @@ class Judge:
             # The event of ``os.open`` doesn't tell the descriptor of the folder that it is given;
             # ``pathlib`` gives none.
             may_have_folder = mode is None and by.is_own and "pathlib" not in by.modules
-            for folder in _open_folders() if may_have_folder else ():
-                if not _is_within(folder, self._workspace):
-                    found = self._writing(str(Path(folder, os.fsdecode(place))), by)
-                    if found:
-                        return found
-            return self._writing(_followed(path), by)
+            folders = _open_folders() if may_have_folder else ()
+            outside = [each for each in folders if not _is_within(each, self._workspace)]
+            paths = [*(str(Path(each, os.fsdecode(place))) for each in outside), _followed(path)]
+            return next(filter(None, (self._writing(each, by) for each in paths)), None)
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)
@@ -235,13 +228,11 @@ class Judge:
     def _writing(self, path: str | None, by: Caller) -> Target | None:
         if path is None or by.is_importing or self._is_free(path, by):
             return None
-        is_outside = not _is_within(path, self._workspace)
-        if self.is_dry or (is_outside and path not in self.made):
-            return self._found(ReachKind.outside_write, path)
-        if path in self.made:
+        if path in self.made and not self.is_dry:
             self.keep(path)
             return None
-        if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
+        is_ours = ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts
+        if self.is_dry or is_ours or not _is_within(path, self._workspace):
             return self._found(ReachKind.outside_write, path)
         is_code = is_run_later(path) and "__pycache__" not in path
         if is_code and (by.is_own or self._is_named(path)):
@@ -259,23 +250,19 @@ class Judge:
         if path is None or by.is_importing:
             return None
         is_free = path in self.made or self._is_free(path, by)
-        if does == "move" and is_free:
-            return self._writing(_path_at(arguments, 1, 3), by)
-        if is_free or (
-            does == "remove"
-            and (any(_is_below(path, each) for each in self.made) or not os.path.lexists(path))
-        ):
-            return None
-        return self._found(ReachKind.deletion, path)
+        if does == "move":
+            to = _path_at(arguments, 1, 3)
+            return self._writing(to, by) if is_free else self._found(ReachKind.deletion, path)
+        is_free = is_free or any(_is_below(path, each) for each in self.made)
+        is_gone = is_free or not os.path.lexists(path)
+        return None if is_gone else self._found(ReachKind.deletion, path)
 
     def _database(self, name: str, by: Caller) -> Target | None:
-        if name in ("", ":memory:") or "mode=memory" in name or name.startswith("file::memory:"):
-            return None
         if name.startswith("file:"):
-            if "mode=ro" in name or "immutable=1" in name:
+            name, _, options = name.removeprefix("file:").partition("?")
+            if any(each in options for each in ("mode=memory", "mode=ro", "immutable=1")):
                 return None
-            name = name.removeprefix("file:").partition("?")[0]
-        return self._writing(_followed(_path_of(name)), by)
+        return None if name == ":memory:" else self._writing(_followed(_path_of(name)), by)
 
     def _marking(self, path: str | None, mode: Any, by: Caller) -> Target | None:
         """Return the side effect of new permissions: a file that becomes a program is run later."""
@@ -324,12 +311,9 @@ class Judge:
 
     def _is_said(self, path: str) -> bool:
         """Whether the code names the file, or a folder above it other than the home folder."""
-        for each in short_texts(self.said()):
-            if len(each) > 2 and os.sep in each:
-                named = os.path.realpath(Path(each).expanduser())
-                if path == named or (named != _home() and path.startswith(named + os.sep)):
-                    return True
-        return False
+        said = (each for each in short_texts(self.said()) if len(each) > 2 and os.sep in each)
+        named = (os.path.realpath(Path(each).expanduser()) for each in said)
+        return any(path == each or (each != _home() and _is_below(path, each)) for each in named)
 
 
 def _unpickles_freely(by: Caller) -> bool:
@@ -338,36 +322,23 @@ def _unpickles_freely(by: Caller) -> bool:
 
 
 def _holds_pickle(path: str) -> bool:
-    """Whether a file, or a member of an archive, begins as pickled bytes do."""
+    """Whether a file, or a member of an archive, holds pickled bytes."""
     if not Path(path).is_file():
         return False
     with suppress(Exception):  # boundary: user object - a file that is broken, or changes
         with open(path, "rb") as stream:
-            head = stream.read(_HEAD)
-        if head[:2] in _PACKED:
-            with import_module(_PACKED[head[:2]]).open(path) as stream:
-                head = stream.read(_HEAD)
+            data = stream.read(_MOST_READ)
+        if data[:2] in _PACKED:
+            with import_module(_PACKED[data[:2]]).open(path) as stream:
+                data = stream.read(_MOST_READ)
         with suppress(zlib.error):
-            head = zlib.decompressobj().decompress(head, _HEAD)
-        if not head.startswith(b"PK"):
-            return _is_pickle(head)
+            data = zlib.decompressobj().decompress(data, _MOST_READ)
+        if not data.startswith(b"PK"):
+            return bool(_PICKLE.search(data))
         with ZipFile(path) as archive:
             members = map(archive.open, archive.namelist()[:_MOST_TEXTS])
-            return any(_is_pickle(member.read(_HEAD)) for member in members)
+            return any(_PICKLE.search(member.read(_MOST_READ)) for member in members)
     return False
-
-
-def _is_pickle(head: bytes) -> bool:
-    if _PICKLE.match(head):
-        return True
-    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
-    seen, at, stream = set[str](), 0, BytesIO(head)
-    with suppress(ValueError, OverflowError):
-        for code, _, _ in genops(stream):
-            seen.add(code.name)
-            at = stream.tell()
-    is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
-    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
 
 
 def _size(path: str) -> int:
@@ -405,10 +376,8 @@ def _connecting(event: str, link: Any, address: Any) -> Target | None:
     connects = event == "socket.connect"
     # Connecting a datagram socket sends nothing.
     is_idle = connects and getattr(link, "type", None) == socket.SOCK_DGRAM
-    family = getattr(link, "family", socket.AF_INET)
-    if is_idle or not isinstance(address, tuple):
-        return None
-    if family not in (socket.AF_INET, socket.AF_INET6):
+    is_internet = getattr(link, "family", socket.AF_INET) in (socket.AF_INET, socket.AF_INET6)
+    if is_idle or not (is_internet and isinstance(address, tuple)):
         return None
     # A client of the Jupyter server can do anything that its user can.
     if connects and is_local(str(address[0])) and address[1] in _server_ports():
@@ -417,11 +386,8 @@ def _connecting(event: str, link: Any, address: Any) -> Target | None:
 
 
 def _host(host: Any) -> Target | None:
-    if isinstance(host, bytes):
-        host = os.fsdecode(host)
-    if not isinstance(host, str) or is_local(host):
-        return None
-    return ReachKind.network, host
+    name = os.fsdecode(host) if isinstance(host, str | bytes) else ""
+    return None if is_local(name) else (ReachKind.network, name)
 
 
 def _server_ports() -> set[int]:
@@ -440,9 +406,8 @@ def is_local(host: str) -> bool:
     name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
     own = socket.gethostname().casefold()
     number = ip_address_of(name)
-    if number is not None:
-        return number.is_loopback or name in LISTS["local"]
-    return not name or name in LISTS["local"] or name in (own, own.partition(".")[0])
+    is_loopback = number is not None and number.is_loopback
+    return is_loopback or name in {"", own, own.partition(".")[0], *LISTS["local"]}
 
 
 def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

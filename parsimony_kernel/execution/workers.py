@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,44 +30,41 @@ class Workers:
     """The worker processes of one cell.
 
     Args:
-        workspace: the folder that they may write to.
-        made: the paths that the run has created.
-        is_dry: dry run: they may write to the temporary folder only.
+        judge: classifies the audit events of the cell.
+        refusals: a file to which each worker appends what it may not reach; created when the
+            first one starts.
     """
 
-    workspace: Path
-    made: set[str]
-    is_dry: bool = False
-    # A file to which each worker appends its refusals; created when the first one starts.
-    _refusals: str = field(default="", init=False)
+    judge: Judge
+    refusals: str = ""
 
     def starting(self) -> None:
         """Prepare for a worker that is about to start."""
-        if not self._refusals:
-            handle, self._refusals = tempfile.mkstemp(prefix="parsimony-")
+        if not self.refusals:
+            handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
             os.close(handle)
 
-    def refused(self) -> list[str]:
-        """Return the refusals so far, without duplicates; later ones are not recorded."""
-        if not self._refusals:
-            return []
-        noted, self._refusals = Path(self._refusals), ""
-        lines = noted.read_text(encoding="utf-8").splitlines()
+    def refused(self) -> str:
+        """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
+        if not self.refusals:
+            return ""
+        noted, self.refusals = Path(self.refusals), ""
+        lines = noted.read_text(encoding="utf-8").splitlines(keepends=True)
         noted.unlink()
-        return list(dict.fromkeys(lines))
+        return "".join(dict.fromkeys(lines))
 
     def refuse(self, what: str) -> NoReturn:
         """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
-        said = f"a worker process may not reach {what}"
         with suppress(OSError):  # the cell that started it has ended, and nobody reads it
-            notes = os.open(self._refusals, os.O_WRONLY | os.O_APPEND)
-            os.write(notes, f"{said}\n".encode())
+            notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
+            os.write(notes, f"A worker process may not reach {what}.\n".encode())
             os.close(notes)
-        raise PermissionError(f"{said}: do it in the cell itself")
+        raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        given = (str(self.workspace), tuple(self.made), self.is_dry, self._refusals)
+        judge = self.judge
+        given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
             "from parsimony_kernel.execution.workers import guard_worker\n"
@@ -77,15 +74,13 @@ class Workers:
 
 def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
     """Install an audit hook in this process that refuses side effects that need approval."""
-    workers = Workers(Path(workspace), set(made), is_dry)
-    workers._refusals = refusals
-    judge = Judge(workers.workspace, made=workers.made, is_dry=is_dry)
+    judge = Judge(Path(workspace), made=set(made), is_dry=is_dry)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
             found = judge.target(event, arguments, judge.caller())
             if found is not None:
-                workers.refuse(found[1])
+                Workers(judge, refusals).refuse(found[1])
 
     sys.addaudithook(hear)
     setattr(os.environ, "__class__", GuardedEnvironment)  # noqa: B010
@@ -93,7 +88,7 @@ def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: 
 
 
 def watch_workers(here: Callable[[], Workers | None]) -> None:
-    """Make every process that a cell starts install the hook first. Call this once.
+    """Make every process that a cell starts install the hook first.
 
     Args:
         here: returns the workers of the running cell.
@@ -110,7 +105,8 @@ def watch_workers(here: Callable[[], Workers | None]) -> None:
                     _hand(import_module(name), here)
         start(process)
 
-    setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
+    if start.__name__ != start_guarded.__name__:
+        setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
 
 
 def _hand(spawning: Any, here: Callable[[], Workers | None]) -> None:

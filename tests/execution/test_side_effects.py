@@ -32,6 +32,7 @@ from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.native import _MODULES
 from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from tests.contracts.told import abandoned_cells_end
 from tests.corpora.entries import FOLDER
 
@@ -405,6 +406,22 @@ class TestTheStatement:
         assert desk.executor.paused is None
         assert output.error is not None
         assert not list(desk.outside.iterdir())
+
+
+async def test_variable_that_changed_while_a_step_waited_is_named(desk: Desk) -> None:
+    code = "other = 1\ntotal = sum(rows)\nprint(total)\nopen('OUTSIDE/x', 'w').close()"
+    with run_scope(RunScope("r", "nb", "c", turn=1)):
+        await desk.executor.execute("rows, spare = [1], [2]")
+        await desk.run(code)
+        assert desk.executor.paused is not None
+        paused = desk.executor.paused
+        await desk.executor.execute("rows, spare = [5], [6]")
+        desk.permit, desk.executor.paused = desk.new_permit(), paused
+        desk.permit.approved = paused.sha
+        output = await desk.run(code)
+    assert (output.error, output.stdout) == (None, "1\n")
+    assert output.stderr.startswith("rows changed while this step waited")
+    assert desk.executor.variables()["rows"] == [5]
 
 
 class TestTheStop:

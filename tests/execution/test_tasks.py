@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.execution.tasks import TaskExit, staying
+from parsimony_kernel.execution.code_cell import TaskExit, staying
 
 
 @pytest.fixture
