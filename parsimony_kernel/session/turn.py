@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
@@ -48,7 +48,6 @@ from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session import memory
-from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.inventory import (
     Written,
     instructions_in_words,
@@ -71,6 +70,9 @@ from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
+
+if TYPE_CHECKING:
+    from parsimony_kernel.session.session import NotebookSession
 
 # Long enough for a question to wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
@@ -96,7 +98,7 @@ class Turn(RunHooks):
     """A turn and the hooks of its run.
 
     Args:
-        home: What all turns of the notebook share.
+        home: The notebook's session: what all its turns share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
         asked: The pending question to resume from, if any.
@@ -105,7 +107,7 @@ class Turn(RunHooks):
 
     def __init__(
         self,
-        home: Home,
+        home: "NotebookSession",
         models: Sequence[ChatModel],
         run_id: str,
         cell_key: str,
@@ -171,7 +173,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         try:
-            back = home.past.replace_runs(home.runs_of(self._cell_key))
+            back = home.past.replace_runs(self._runs_of_cell())
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
@@ -305,7 +307,7 @@ class Turn(RunHooks):
         self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
     ) -> tuple[str, tuple[str, ...]]:
         """Render the notebook's inventory: a block for the model, and lines for people."""
-        home, earlier = self._home, self._home.runs_of(self._cell_key)
+        home = self._home
         return notebook_in_words(
             home.executor,
             home.folder,
@@ -313,10 +315,13 @@ class Turn(RunHooks):
             request=request,
             earlier_turns=earlier_turns,
             today=home.clock.now().date() if self._is_reader else None,
-            replaceable=(*bound_by(home.executor, earlier), *also),
+            replaceable=(*bound_by(home.executor, self._runs_of_cell()), *also),
             share=self._told,
             answers={} if self._is_reader else home.answers,
         )
+
+    def _runs_of_cell(self) -> frozenset[str]:
+        return self._home.journal.runs_of(self._home.history, self._cell_key)
 
     def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
         """Build the start event, or with ``state`` the resume event: options, limits, ``told``."""
@@ -363,10 +368,11 @@ class Turn(RunHooks):
                             ended = True
                             log.end(event)
                         if waits_on:
-                            home.wait_on(waits_on.record)
+                            home.journal.reopen(waits_on.record.nonce)
+                            asked = waits_on.record.pending_question
+                            home.journal.end_turn(self.run_id, "suspended", asked)
                         if isinstance(event, ev.RunCompleted):
-                            others = home.runs_of(self._cell_key) - {self.run_id}
-                            home.past.changes.settle(others)
+                            home.past.changes.settle(self._runs_of_cell() - {self.run_id})
                         trace(event)
                         yield event
             except CassetteMiss:

@@ -98,7 +98,7 @@ class FakeSession(_Session):
         self._running = False
         self.model_name = "scripted"
         self.granted: dict[str, Any] = {}
-        self.has_answers = False
+        self.answers: dict[str, str] = {}
         # Of the executor, the extension wants the ledger and the variables.
         self.variables: dict[str, Any] = {}
         self.executor: Any = SimpleNamespace(
