@@ -6,12 +6,11 @@ don't change approval, share mode, budgets or tools.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,6 @@ _MAX_ENTRIES = 2_000
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 _SCALARS = (str, int, float, bool, type(None))
-# Libraries listed for the model if installed; the first two with versions.
-_LIBRARIES = (
-    "pandas", "altair", "pyarrow", "polars", "duckdb", "ibis-framework", "dask", "distributed",
-    "jupysql", "pyspark",
-)  # fmt: skip
-_WITH_VERSION = frozenset({"python", *_LIBRARIES[:2]})
-
 _TOLD = {
     Share.full: "variables with samples and first rows",
     Share.samples: "variables with samples",
@@ -83,6 +75,7 @@ def notebook_in_words(
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
         for artifact in artifacts[-_MAX_ARTIFACTS:]
     ]
+    versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
     context = notebook_context(
         working_folder=folder.name,
         files=files,
@@ -92,7 +85,7 @@ def notebook_in_words(
         replaceable=replaceable,
         kept_back=KEPT_OF_THE_NOTEBOOK[share],
         answers=answers,
-        around={} if today is None else _around(today),
+        around={} if today is None else {"today": f"{today:%Y-%m-%d, %a}", "versions": versions},
     )
     names = ", ".join(str(variable["name"]) for variable in variables)
     parts = (
@@ -166,32 +159,17 @@ def _add_rows(
             summary["rows_begin"] = rows
 
 
-def _around(today: date) -> dict[str, str]:
-    """Return the date, and the installed table and chart libraries."""
-    versions = (
-        f"{name} {version}" if name in _WITH_VERSION else name
-        for name, version in environment(_LIBRARIES).items()
-    )
-    return {"today": f"{today:%Y-%m-%d, %a}", "versions": ", ".join(versions)}
-
-
 def data_files(folder: Path) -> tuple[str, ...]:
     """Return at most 40 data files in ``folder`` and one level below, as relative paths."""
-    found: list[str] = []
-    seen = 0
-    for place, folders, names in os.walk(folder):  # passes over what cannot be read
-        is_top = Path(place) == folder
-        # A folder such as sales.parquet is one table.
-        tables = [each for each in folders if Path(each).suffix.lower() in _DATA_SUFFIXES]
-        deeper = {each for each in folders if is_top and not each.startswith((".", "_"))}
-        folders[:] = sorted(deeper.difference(tables))
-        for name in sorted([*names, *tables]):
-            seen += 1
-            if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
-                return tuple(found)
-            if Path(name).suffix.lower() in _DATA_SUFFIXES and not name.startswith("."):
-                found.append((Path(place) / name).relative_to(folder).as_posix())
-    return tuple(found)
+
+    def is_data(path: Path) -> bool:  # a folder such as sales.parquet is one table
+        return path.suffix.lower() in _DATA_SUFFIXES and not path.name.startswith(".")
+
+    top = sorted(islice(folder.glob("*"), _MAX_ENTRIES))
+    folders = (each for each in top if not each.name.startswith((".", "_")) and not is_data(each))
+    below = islice(chain.from_iterable(each.glob("*") for each in folders), _MAX_ENTRIES)
+    found = filter(is_data, chain(top, sorted(below)))
+    return tuple(each.relative_to(folder).as_posix() for each in islice(found, _MAX_FILES))
 
 
 # -- instructions

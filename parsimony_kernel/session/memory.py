@@ -166,15 +166,15 @@ def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, .
     Raises:
         JournalError, StorageError: The journal or a log can't be read.
     """
+
+    def visible(entries: Sequence[LogEntry]) -> list[LogEntry]:
+        hidden = journal.hidden([(each.run_id, each.path) for each in entries])
+        return [each for each in entries if (each.run_id, each.path) not in hidden]
+
     newest = [entry for entry in store.list() if entry.kind != "notebook"]
-    gone = journal.gone({entry.run_id for entry in newest})
-    again = journal.published({entry.path for entry in newest if entry.run_id in gone})
+    shown = {entry.ref: [entry] for entry in visible(newest)}
     found: list[LogEntry] = []
     for entry in newest:
-        log: Sequence[LogEntry] = (entry,)
-        if entry.run_id in gone and entry.path not in again:
-            log = store.history(entry.kind, entry.logical_id)
-            gone |= journal.gone({each.run_id for each in log})
-            again |= journal.published({each.path for each in log})
-        found += [each for each in log if each.run_id not in gone or each.path in again][-1:]
+        log = shown.get(entry.ref) or visible(store.history(entry.kind, entry.logical_id))
+        found += log[-1:]
     return tuple(found)

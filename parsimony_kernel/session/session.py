@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -188,7 +188,7 @@ class NotebookSession:
         """Set model settings, keyed by environment variable; they override the environment."""
         self.environ.maps[0] = dict(variables)
 
-    async def turn(
+    def turn(
         self,
         request: str,
         *,
@@ -204,8 +204,9 @@ class NotebookSession:
             options: Permissions, limits and share mode; by default ``TurnOptions()``.
             stop: Stops the turn.
 
-        Yields:
-            Events, each already journalled; the last one is terminal.
+        Returns:
+            Its events, each already journalled; the last one is terminal. Reading the first of
+            them raises ``SessionError``, too.
 
         Raises:
             SessionError: The turn can't begin; nothing has run.
@@ -226,14 +227,11 @@ class NotebookSession:
             effort=chosen.effort,
             chosen=chosen.cassette,
         )
-        self.must_be_free()
         notice = first_notice(models, chosen.share, self.journal, self.history)
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
         turn = Turn(self, models, run_id, cell_key, chosen, stop=stop)
-        async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
-            async for event in events:
-                yield event
+        return turn.run(partial(turn.begin, request, notice))
 
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
@@ -250,7 +248,7 @@ class NotebookSession:
         turn = Turn(self, models, uuid.uuid4().hex, cell_key, chosen)
         return first_request(*turn.preview(request))
 
-    async def resume(
+    def resume(
         self,
         reply: str,
         *,
@@ -266,8 +264,8 @@ class NotebookSession:
             nonce: Answer only the question with this nonce, not a later one of the turn.
             stop: Stops the turn.
 
-        Yields:
-            Events, each already journalled; the last one is terminal.
+        Returns:
+            Its events, as those of ``turn``.
 
         Raises:
             SessionError: There is no such question, the answer is empty, or the suspension record
@@ -286,13 +284,10 @@ class NotebookSession:
                 "What this turn may do was changed in the journal after it began; nothing was run. "
                 "Run the cell again."
             )
-        try:
-            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
-        except ValueError as exc:
-            raise SessionError(str(exc)) from exc
         # Resume with the model that asked; reuse the session's own if it has the same name.
         asked_by = record.model_id or self.model_name
         try:
+            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
             models = self._cassettes.models(
                 record.run_id,
                 row.turn.request,
@@ -302,13 +297,10 @@ class NotebookSession:
                 goes_on=True,
             )
             options, cell_key = options_of(begun), row.turn.cell_key
-            turn = Turn(self, models, record.run_id, cell_key, options, asked=row, stop=stop)
-            goes_on = partial(turn.go_on, answer, choice, begun)
-            async with aclosing(turn.run(goes_on)) as events:
-                async for event in events:
-                    yield event
-        except ValueError as exc:  # the checks of resuming, and a mode that does not exist
+        except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
+        turn = Turn(self, models, record.run_id, cell_key, options, asked=row, stop=stop)
+        return turn.run(partial(turn.go_on, answer, choice, begun))
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""
@@ -322,12 +314,10 @@ class NotebookSession:
             SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
         rows = self.journal.pending(self.history) if turn_id else self.pending()
-        if not rows:
-            raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
         if row is None:
-            raise SessionError("This question no longer waits. %agent history lists what does.")
-        if turn_id is not None and nonce not in (None, row.record.nonce):
+            raise SessionError("No question is waiting for this answer. See %agent history.")
+        if nonce not in (None, row.record.nonce):
             raise SessionError(
                 "This question was answered already, and the turn asks another one now: "
                 "%agent show draws it."

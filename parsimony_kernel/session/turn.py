@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
@@ -62,6 +61,7 @@ from parsimony_kernel.session.turn_values import (
     SessionError,
     TurnOptions,
     digest_of,
+    sentence,
     shown_limits,
 )
 from parsimony_kernel.storage.durable import StorageError
@@ -145,6 +145,7 @@ class Turn(RunHooks):
                 state.
         """
         home = self._home
+        home.must_be_free()
         home.running = self
         try:
             self._trouble = await home.store.look(self.cancellation)
@@ -204,19 +205,22 @@ class Turn(RunHooks):
             begun: The turn's first ``RunStarted``.
 
         Raises:
-            ValueError: The suspension record is rejected; nothing has run.
+            SessionError: The suspension record is rejected; nothing has run.
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
         gone, _ = self._differences(record)
-        state = admit(
-            agent,
-            record,
-            answer,
-            code_executor=home.executor,
-            cancellation=self.cancellation,
-            max_suspension_age_s=MAX_QUESTION_AGE_S,
-        )
+        try:
+            state = admit(
+                agent,
+                record,
+                answer,
+                code_executor=home.executor,
+                cancellation=self.cancellation,
+                max_suspension_age_s=MAX_QUESTION_AGE_S,
+            )
+        except ValueError as exc:
+            raise SessionError(sentence(str(exc))) from exc
         started = self._started(
             state,
             request=self._asked.turn.request,
@@ -228,7 +232,7 @@ class Turn(RunHooks):
         if not home.journal.resume_turn(
             record.nonce, started, connection_file=home.connection_file, pid=os.getpid()
         ):
-            raise SuspensionConsumed("this question was answered elsewhere meanwhile")
+            raise SessionError("This question was answered elsewhere meanwhile.")
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
         return started, state

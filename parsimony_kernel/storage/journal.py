@@ -240,15 +240,6 @@ class SqliteJournal:
         )
         return frozenset(run_id for (run_id,) in rows)
 
-    def gone(self, run_ids: Collection[str]) -> frozenset[str]:
-        """Return those of these runs that are replaced or forgotten."""
-        rows = self.database.select(
-            "SELECT run_id FROM turns WHERE run_id IN (SELECT value FROM json_each(?)) "
-            f"AND status IN {_GONE}",
-            json.dumps([*run_ids]),
-        )
-        return frozenset(run_id for (run_id,) in rows)
-
     def notebook_names(self) -> tuple[str, ...]:
         """Return the names of all notebooks with turns, sorted."""
         rows = self.database.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
@@ -319,14 +310,20 @@ class SqliteJournal:
         )
         return tuple(self._event(seq, body) for seq, body in rows)
 
-    def published(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those snapshots that a turn published which isn't replaced or forgotten."""
+    def hidden(self, published: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Return those snapshots, as (run, path), whose turn is replaced or forgotten.
+
+        A snapshot that another turn published too isn't hidden.
+        """
         rows = self.database.select(
-            f"SELECT {_SNAPSHOT} FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
-            f"AND {_SNAPSHOT} IN (SELECT value FROM json_each(?)) AND status NOT IN {_GONE}",
-            json.dumps([*paths]),
+            "WITH made (run, path) AS (SELECT json_extract(value, '$[0]'), "
+            "json_extract(value, '$[1]') FROM json_each(?)) "
+            f"SELECT run, path FROM made JOIN turns ON run_id = run WHERE status IN {_GONE} "
+            f"AND NOT EXISTS (SELECT * FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
+            f"AND {_SNAPSHOT} = path AND status NOT IN {_GONE})",
+            json.dumps([*published]),
         )
-        return frozenset(path for (path,) in rows)
+        return frozenset(map(tuple, rows))
 
     def witness(self, log: str, seal: str) -> None:
         """Record that the log of an artifact has a line with this digest.
