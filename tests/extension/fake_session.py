@@ -55,7 +55,7 @@ class FakePast:
 
     def _newest(self, ordinal: int | None) -> int:
         if not self._session.by_turn:
-            raise SessionError("No turn of this kernel's life has changed a variable.")
+            raise SessionError("No turn since this kernel started can be undone.")
         return ordinal or len(self._session.by_turn)
 
 
