@@ -160,7 +160,7 @@ def test_line_break_in_line_is_refused(tmp_path: Path) -> None:
         (lambda at: durable.create(at / "file" / "x", b""), "choose another folder"),
         (lambda at: durable.replace(at / "file" / "x", b""), "choose another folder"),
         (lambda at: durable.replace(at / "folder", b""), "a folder stands in its place"),
-        (lambda at: durable.replace(at / "a\0b", b""), "choose another name"),
+        (lambda at: durable.replace(at / "a\0b", b""), "check the path"),
         (lambda at: durable.rewrite(at / "nothing", bytes.upper), "does not exist"),
         (lambda at: durable.read(at / "nothing"), "does not exist"),
         (lambda at: durable.settle(at / "nothing"), "does not exist"),
@@ -204,9 +204,9 @@ def test_old_strays_are_swept_and_young_ones_kept(tmp_path: Path) -> None:
     for name, age in [(".parsimony-1-a.tmp", 7200), (".parsimony-2-b.tmp", 60), ("mine.tmp", 7200)]:
         (folder / name).write_bytes(b"")
         os.utime(folder / name, (noon - age, noon - age))
-    assert durable.sweep_temporary(tmp_path, clock=ManualClock()) == 1
+    durable.sweep_temporary(tmp_path, clock=ManualClock())
     assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
-    assert durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock()) == 0
+    durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock())
 
 
 _WITHOUT_LINKS = """

@@ -138,9 +138,7 @@ def _variables(
 
 
 def _add_rows(
-    summaries: Sequence[dict[str, Any]],
-    variables: Mapping[str, Any],
-    named: frozenset[str] | None,
+    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: frozenset[str] | None
 ) -> None:
     """Add first rows of the tables in ``named`` (``None``: of all) while there is room."""
     room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())

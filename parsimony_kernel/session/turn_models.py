@@ -13,13 +13,7 @@ from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resol
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.cassette import (
-    FOLDER,
-    Player,
-    TurnRecorder,
-    path_of,
-    recorded,
-)
+from parsimony_kernel.llm.cassette import FOLDER, Player, TurnRecorder, path_of, recorded
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.llm.credentials import provider_of

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -46,13 +47,14 @@ class StorageError(SessionError, OSError):
         self.errno = code
 
 
-def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageError:
+def storage_error(exc: Exception, path: Path, doing: str = "write") -> StorageError:
     """Translate ``exc``, raised while ``doing`` something to ``path``, to a ``StorageError``."""
     if isinstance(exc, StorageError):
         return exc
-    usual = f"{exc.strerror or str(exc) or type(exc).__name__}; check the folder and try again"
-    said = TROUBLE["system"].get(errno.errorcode.get(exc.errno or 0, ""), usual)
-    return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=exc.errno)
+    code = getattr(exc, "errno", None)
+    said = TROUBLE["system"].get(errno.errorcode.get(code or 0, ""))
+    said = said or f"{getattr(exc, 'strerror', '') or exc}; check the path and try again"
+    return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=code)
 
 
 @contextmanager
@@ -61,10 +63,8 @@ def _explained(path: Path, doing: str = "write") -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # ValueError: a NUL in the path
         raise storage_error(exc, path, doing) from exc
-    except ValueError as exc:  # a NUL in the path
-        raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
 def _flush(opened: tuple[Path, int]) -> None:
@@ -250,12 +250,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 def _make_missing(folder: Path, mode: int = 0o777) -> None:
     _refuse_leaving(folder)
-    missing = []
-    while not folder.is_dir():
-        missing.append(folder)
-        if folder == folder.parent:
-            break
-        folder = folder.parent
+    missing = [*takewhile(lambda each: not each.is_dir(), (folder, *folder.parents))]
     for each in reversed(missing):
         each.mkdir(mode=mode, exist_ok=True)
 
@@ -436,18 +431,15 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
-def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Remove temporary files that dead writers left below ``folder``; return their number.
+def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Remove temporary files that dead writers left below ``folder``.
 
     Only temporary files of this module older than ``STRAY_AFTER_S`` are removed: a younger one may
     belong to a live writer, perhaps on another machine.
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
-    removed = 0
     for place, _, names in os.walk(folder):  # skips folders that vanish or are unreadable
         for stray in (Path(place, name) for name in names if _is_temporary(name)):
             with suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
-                    removed += 1
-    return removed

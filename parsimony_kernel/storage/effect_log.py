@@ -11,7 +11,8 @@ from typing import Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.effects import Standing
-from parsimony_kernel.storage.database import Database, storable
+from parsimony_kernel.core.text import utf8
+from parsimony_kernel.storage.database import Database
 
 # Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
@@ -69,7 +70,7 @@ class JournalEffects:
             made = db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, at) "
                 "VALUES (?, ?, ?, ?, 'intended', ?) ON CONFLICT (key) DO NOTHING",
-                (key, self.run_id, storable(action), _json(inputs), self._now()),
+                (key, self.run_id, utf8(action), _json(inputs), self._now()),
             )
             return made.rowcount == 1 and not others
 
@@ -110,7 +111,7 @@ def _open(
         "SELECT key, EXISTS (SELECT 1 FROM turns WHERE turns.run_id = effects.run_id AND "
         "turns.status = 'running') FROM effects "
         "WHERE state = 'intended' AND action = ? AND inputs = ? AND key <> ?",
-        (storable(action), _json(inputs), key),
+        (utf8(action), _json(inputs), key),
     ).fetchall()
 
 

@@ -18,15 +18,11 @@ from typing import Any, Final
 from pydantic_core import to_jsonable_python
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    TurnForgotten,
-    parse_event,
-)
+from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten, parse_event
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.core.text import utf8
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
-from parsimony_kernel.storage.database import Database, JournalError, storable
+from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
@@ -42,6 +38,10 @@ _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
 _log = logging.getLogger(__name__)
 
 _CUT_OFF = "the kernel ended in the middle of the turn"
+_UNREADABLE = (
+    "The question %r in the journal is damaged, or a newer Parsimony asked it: update Parsimony, "
+    "or run its cell again."
+)
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
-                (storable(notebook), storable(cell_key)),
+                (utf8(notebook), utf8(cell_key)),
             )
-            ordinal, now = _newest(db, storable(notebook)) + 1, self._now()
+            ordinal, now = _newest(db, utf8(notebook)) + 1, self._now()
             texts = run_id, notebook, cell_key, request, model, connection_file
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
                 "ordinal, status, started_at, running_since, pid) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
-                (*map(storable, texts), ordinal, now, now, pid),
+                (*map(utf8, texts), ordinal, now, now, pid),
             )
         return ordinal
 
@@ -178,7 +178,7 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? WHERE run_id = ?",
-                (storable(connection_file), pid, self._now(), run_id),
+                (utf8(connection_file), pid, self._now(), run_id),
             )
             link(db, run_id, self._now(), _body(started))
         return True
@@ -197,7 +197,7 @@ class SqliteJournal:
         self.database.write(
             f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
             "summary = ?, ended_at = ? WHERE run_id = ?",
-            *(status, storable(summary), self._now(), run_id),
+            *(status, utf8(summary), self._now(), run_id),
             synced=True,
         )
 
@@ -205,11 +205,11 @@ class SqliteJournal:
         """Return the turns of one notebook or of all, oldest first."""
         if notebook is None:
             return self._turns("TRUE ORDER BY rowid")
-        return self._turns("notebook = ? ORDER BY rowid", storable(notebook))
+        return self._turns("notebook = ? ORDER BY rowid", utf8(notebook))
 
     def running(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         """Return the turns, of one notebook or of all, that are running or were cut off."""
-        name = None if notebook is None else storable(notebook)
+        name = None if notebook is None else utf8(notebook)
         return self._turns("status = 'running' AND notebook = COALESCE(?, notebook)", name)
 
     def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
@@ -224,7 +224,7 @@ class SqliteJournal:
             "ORDER BY ordinal DESC LIMIT ?) "
             "UNION SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key = ? "
             "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) ORDER BY rowid",
-            *(storable(notebook), most, storable(notebook), storable(cell_key)),
+            *(utf8(notebook), most, utf8(notebook), utf8(cell_key)),
         )
 
     def _turns(self, which: str, *arguments: Any) -> tuple[TurnRow, ...]:
@@ -233,12 +233,8 @@ class SqliteJournal:
 
     def runs_of(self, notebook: str, cell_key: str) -> frozenset[str]:
         """Return the run ids of a cell's turns."""
-        rows = self.database.select(
-            "SELECT run_id FROM turns WHERE notebook = ? AND cell_key = ?",
-            storable(notebook),
-            storable(cell_key),
-        )
-        return frozenset(run_id for (run_id,) in rows)
+        found = self._turns("notebook = ? AND cell_key = ?", utf8(notebook), utf8(cell_key))
+        return frozenset(turn.run_id for turn in found)
 
     def notebook_names(self) -> tuple[str, ...]:
         """Return the names of all notebooks with turns, sorted."""
@@ -250,7 +246,7 @@ class SqliteJournal:
 
         Return ``False`` and change nothing if ``old`` has no turns or ``new`` has some.
         """
-        before, after = storable(old), storable(new)
+        before, after = utf8(old), utf8(new)
         with self.database.transaction(synced=True) as db:
             if _newest(db, after) or not _newest(db, before):
                 return False
@@ -269,7 +265,7 @@ class SqliteJournal:
                 found = db.execute(
                     "UPDATE turns SET status = 'forgotten' WHERE run_id = ? AND notebook = ? "
                     "AND status NOT IN ('running', 'forgotten')",
-                    (run_id, storable(notebook)),
+                    (run_id, utf8(notebook)),
                 )
                 if not found.rowcount:
                     continue
@@ -308,7 +304,12 @@ class SqliteJournal:
         rows = self.database.select(
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
-        return tuple(self._event(seq, body) for seq, body in rows)
+        found = list[AgentEvent]()
+        remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
+        for seq, body in rows:
+            with self.database.intact(f"Entry {seq}", remedy):
+                found.append(parse_event(json.loads(body)))
+        return tuple(found)
 
     def hidden(self, published: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         """Return those snapshots, as (run, path), whose turn is replaced or forgotten.
@@ -331,7 +332,7 @@ class SqliteJournal:
         This lets a check find lines that were removed or rewritten. ``log`` is the log's path in
         the workspace.
         """
-        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", storable(log), seal)
+        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", utf8(log), seal)
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """Return the recorded line digests of each artifact log, by its path."""
@@ -346,16 +347,11 @@ class SqliteJournal:
         Args:
             lines: line digests by artifact log; they replace all recorded ones.
         """
-        rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
+        rows = [(utf8(log), seal) for log, seals in lines.items() for seal in seals]
         with self.database.transaction(synced=True) as db:
             db.execute("DELETE FROM log_lines")
             db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
             self.database.seal.renew()
-
-    def _event(self, seq: int, body: Any) -> AgentEvent:
-        remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
-        with self.database.intact(f"Entry {seq}", remedy):
-            return parse_event(json.loads(body))
 
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
@@ -391,23 +387,17 @@ class SqliteJournal:
             f"WHERE turns.status NOT IN {_GONE} AND "
             "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
             "ORDER BY +suspensions.rowid DESC",
-            None if notebook is None else storable(notebook),
+            None if notebook is None else utf8(notebook),
         )
         pending: list[PendingRow] = []
         for nonce, text, *turn in rows:
             try:
-                record = self._record(nonce, text)
-            except JournalError as damaged:
-                # A damaged question must not hide the others.
-                _log.warning("%s", damaged)
+                record = SuspensionRecord.model_validate(json.loads(text))
+            except (TypeError, ValueError):  # it must not hide the others
+                _log.warning(_UNREADABLE, nonce)
                 continue
             pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
-
-    def _record(self, nonce: str, text: Any) -> SuspensionRecord:
-        remedy = ", or a newer Parsimony asked it: update Parsimony, or run its cell again."
-        with self.database.intact(f"The question {nonce!r}", remedy):
-            return SuspensionRecord.model_validate(json.loads(text))
 
     def reopen(self, nonce: str) -> None:
         """Make a question pending again whose answer had no effect; synced."""
@@ -456,7 +446,7 @@ class JournalBreakers:
     clock: Clock = SYSTEM_CLOCK
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        key = storable(name)
+        key = utf8(name)
         try:
             with self.journal.database.transaction() as db:
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
