@@ -6,7 +6,6 @@ Rules: a replay never calls a provider; a request that can't be logged is not se
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
@@ -193,17 +192,17 @@ def noting(
 
     log = record.SentLog(journal.database, run_id)
 
-    def put_down(name: str, request: ModelRequest) -> None:
-        try:
-            log.put_down(journal.clock.now().isoformat(), name, request)
-        except JournalError as exc:
-            sentence = f"Nothing was sent, because it could not be put on record. {exc}"
-            raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
+    def logged(model: ChatModel) -> ChatModel:
+        def put_down(request: ModelRequest) -> None:
+            try:
+                log.put_down(journal.clock.now().isoformat(), model.name, request)
+            except JournalError as exc:
+                why = f"Nothing was sent, because it could not be put on record. {exc}"
+                raise FailureRaised(CAPABILITY_GAP.failure(why, blockers=(why,))) from exc
 
-    return tuple(
-        model if _is_stand_in(model) else WrapperModel(model, asked=partial(put_down, model.name))
-        for model in models
-    )
+        return model if _is_stand_in(model) else WrapperModel(model, asked=put_down)
+
+    return tuple(map(logged, models))
 
 
 def first_notice(
@@ -221,9 +220,7 @@ def first_notice(
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
-    if not away:
-        return ""
-    if record.has_asked(journal.database, history, but=OFFLINE):
+    if not away or record.has_asked(journal.database, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

@@ -121,17 +121,14 @@ def _emptied(db: sqlite3.Connection, run_id: str) -> int:
 def _shrink(journal: SqliteJournal) -> str:
     """Vacuum the file and truncate its log; return why that failed, or ``""``."""
     try:
+        runs = any(map(journal.has_process, journal.running()))  # a dead one is no hindrance
         with journal.database.reading("shrink") as db:
-            folded = _folded(db)
-            if any(map(journal.has_process, journal.running())):  # a dead one is no hindrance
-                return folded or f"{_MAY_LIE}, which isn't copied while a turn runs."
-            db.execute("VACUUM")  # split pages still contain old bytes
-            return _folded(db)
+            if not runs:
+                db.execute("VACUUM")  # split pages still contain old bytes
+            # Moves the log into the file.
+            is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except JournalError as exc:
         return f"{_MAY_LIE}. {exc}"
-
-
-def _folded(db: sqlite3.Connection) -> str:
-    """Checkpoint the log into the file and truncate it; return why that failed, or ``""``."""
-    is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    return f"{_MAY_LIE}, because another process reads it." if is_read else ""
+    if is_read:
+        return f"{_MAY_LIE}, because another process reads it."
+    return f"{_MAY_LIE}, which isn't copied while a turn runs." if runs else ""
