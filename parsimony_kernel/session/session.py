@@ -34,7 +34,7 @@ from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import memory, notebook_identity
+from parsimony_kernel.session import context, notebook_identity
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
@@ -145,7 +145,7 @@ class NotebookSession:
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""
-        return memory.published(self.store, self.journal)
+        return context.published(self.store, self.journal)
 
     @property
     def model_name(self) -> str:

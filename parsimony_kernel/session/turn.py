@@ -46,9 +46,10 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
-from parsimony_kernel.session import memory
-from parsimony_kernel.session.inventory import (
+from parsimony_kernel.session.context import (
+    MOST_TURNS,
     Written,
+    earlier_turns,
     instructions_in_words,
     notebook_in_words,
     read_instructions,
@@ -292,8 +293,8 @@ class Turn(RunHooks):
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.journal.context(home.history, self._cell_key, memory.MOST_TURNS + 1)
-        earlier = memory.earlier_turns(
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS + 1)
+        earlier = earlier_turns(
             turns, home.journal.events, cell_key=self._cell_key, share=self._told
         )
         context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)

@@ -24,8 +24,8 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.session import memory
-from parsimony_kernel.session.memory import earlier_turns
+from parsimony_kernel.session import context
+from parsimony_kernel.session.context import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
@@ -165,10 +165,10 @@ def test_cells_own_and_purged_turns_are_not_recalled() -> None:
 def test_long_text_is_cut_and_request_keeps_its_form() -> None:
     long = row(1, request="a" * 300_000, summary="b" * 50_000)
     ((request, answer),) = told([long])
-    assert len(request) < memory.REQUEST_CHARS + 30
+    assert len(request) < context.REQUEST_CHARS + 30
     assert request.startswith("<request>\naaa")
     assert request.endswith(" …\n</request>")
-    assert len(answer) == memory.SUMMARY_CHARS
+    assert len(answer) == context.SUMMARY_CHARS
     assert answer.endswith(" …")
 
 
@@ -177,10 +177,10 @@ def test_newest_turns_are_recalled_when_space_is_short(
 ) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
     whole = told(rows)
-    assert sum(len(request) + len(answer) for request, answer in whole) <= memory.MOST_CHARS
+    assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
     assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
-    assert len(told([row(n) for n in range(50)])) == memory.MOST_TURNS
-    monkeypatch.setattr(memory, "MOST_CHARS", 100)
+    assert len(told([row(n) for n in range(50)])) == context.MOST_TURNS
+    monkeypatch.setattr(context, "MOST_CHARS", 100)
     assert told(rows) == []
 
 

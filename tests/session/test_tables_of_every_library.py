@@ -23,7 +23,7 @@ from parsimony_kernel.execution.notebook_executor import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of
-from parsimony_kernel.session.inventory import notebook_in_words
+from parsimony_kernel.session.context import notebook_in_words
 from parsimony_kernel.session.past import Changes
 
 # Ibis asks DuckDB by a name that DuckDB will drop.
