@@ -22,7 +22,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentMessage, request_message
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.core.text import plural
+from parsimony_kernel.core.text import counted, plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
 from parsimony_kernel.execution.inspection import is_exactly
@@ -118,14 +118,10 @@ def notebook_in_words(
     parts = (
         (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
         (variables, f"{_TOLD[share]}: {names}"),
-        (files, f"{_counted('name', files)} data {plural('file', len(files))}"),
-        (published, f"{_counted('title', published)} {plural('artifact', len(published))}"),
+        (files, f"{plural('name', len(files))} of {counted(len(files), 'data file')}"),
+        (published, f"{plural('title', len(published))} of {counted(len(published), 'artifact')}"),
     )
     return context, tuple(line for part, line in parts if part)
-
-
-def _counted(noun: str, of: Sequence[Any]) -> str:
-    return f"{plural(noun, len(of))} of {len(of)}"
 
 
 def _variables(

@@ -128,20 +128,16 @@ def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
         )
     known = (each for each in names if not _OF_A_LIFE.fullmatch(each))
     found = [other for other in known if _have_in_common(turns_of(other), cells)]
-    if len(found) > 1:
-        return (
-            f"This notebook has cells of {', '.join(map(repr, sorted(found)))}, and it is not "
-            "clear which of them it was: it begins without their turns."
-        )
-    for other in found:
-        if is_open(other) or not _has_left(workspace / other, path, turns_of(other)):
-            return (
-                f"This notebook is a copy of {other!r}: it begins its own history. "
-                f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
-            )
-        if journal.move_notebook(other, name):
-            return f"This notebook was moved here from {other!r}, and its turns came along."
-    return ""
+    if not found:
+        return ""
+    other = found[0]
+    has_left = not is_open(other) and _has_left(workspace / other, path, turns_of(other))
+    if len(found) == 1 and has_left and journal.move_notebook(other, name):
+        return f"This notebook was moved here from {other!r}, and its turns came along."
+    return (
+        f"This notebook is a copy of {' or '.join(map(repr, found))}: it begins its own history. "
+        f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
+    )
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:

@@ -218,15 +218,7 @@ class NotebookSession:
                 "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
         run_id = uuid.uuid4().hex
-        models = self._cassettes.models(
-            run_id,
-            request,
-            cell_key,
-            model=self._model,
-            named=chosen.model,
-            effort=chosen.effort,
-            chosen=chosen.cassette,
-        )
+        models = self._cassettes.models(run_id, request, cell_key, self._model, chosen)
         notice = first_notice(models, chosen.share, self.journal, self.history)
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
@@ -286,20 +278,17 @@ class NotebookSession:
             )
         # Resume with the model that asked; reuse the session's own if it has the same name.
         asked_by = record.model_id or self.model_name
+        model = self._model if asked_by == self.model_name else asked_by
+        run_id, cell_key = record.run_id, row.turn.cell_key
         try:
             answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
-            models = self._cassettes.models(
-                record.run_id,
-                row.turn.request,
-                row.turn.cell_key,
-                model=self._model if asked_by == self.model_name else asked_by,
-                effort=begun.effort,
-                goes_on=True,
-            )
-            options, cell_key = options_of(begun), row.turn.cell_key
+            options = options_of(begun)
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
-        turn = Turn(self, models, record.run_id, cell_key, options, asked=row, stop=stop)
+        models = self._cassettes.models(
+            run_id, row.turn.request, cell_key, model, options, goes_on=True
+        )
+        turn = Turn(self, models, run_id, cell_key, options, asked=row, stop=stop)
         return turn.run(partial(turn.go_on, answer, choice, begun))
 
     def pending(self) -> tuple[PendingRow, ...]:

@@ -42,7 +42,6 @@ from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import Files
-from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -350,9 +349,7 @@ class Turn(RunHooks):
         home, stop = self._home, self.cancellation
         log = EventWriter(home.journal, self.run_id, self._secrets)
         observer = tracing.observer(home.clock, provider_of)
-        trace: Callable[[ev.AgentEvent], None] = (
-            observer.observe if observer else lambda event: None
-        )
+        trace = observer.observe if observer else lambda event: None
         ended = ran = False
         with stop_on_sigint(stop):
             try:
@@ -380,9 +377,6 @@ class Turn(RunHooks):
                             home.past.changes.settle(self._runs_of_cell() - {self.run_id})
                         trace(event)
                         yield event
-            except CassetteMiss:
-                stop.set("the recording has no answer to this request")
-                raise
             finally:
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed:

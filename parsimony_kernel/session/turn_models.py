@@ -20,9 +20,9 @@ from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
-from parsimony_kernel.session.notebook_identity import NAMELESS, plain_name
+from parsimony_kernel.session.notebook_identity import plain_name
 from parsimony_kernel.session.share import WORDS, Share
-from parsimony_kernel.session.turn_values import SessionError, sentence
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import JournalError
@@ -82,11 +82,9 @@ class Cassettes:
         run_id: str,
         request: str,
         cell_key: str,
-        *,
         model: str | ChatModel,
-        named: str | None = None,
-        effort: str = "",
-        chosen: CassetteMode | None = None,
+        options: TurnOptions,
+        *,
         goes_on: bool = False,
     ) -> Models:
         """Return the models of a turn: a cassette player in a replay, else real models.
@@ -96,16 +94,16 @@ class Cassettes:
             request: What the person asks for.
             cell_key: The turn's cell.
             model: The notebook's model; a provider's is not called in a replay.
-            named: The model that the cell names, if any.
-            effort: The cell's reasoning effort, if any.
-            chosen: The cell's cassette mode; it doesn't override the environment's replay.
+            options: The cell's model, effort and cassette mode, which doesn't override the
+                environment's replay.
             goes_on: Whether the turn is resumed; it then keeps the mode it began with.
 
         Raises:
             SessionError: The recording is missing, broken, from another release, lacks this turn,
                 or was made with another model than the cell names.
         """
-        mode = self._mode(self._modes.get(run_id) if goes_on else chosen)
+        named = options.model
+        mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
         self._modes[run_id] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
         cells = self._cells.setdefault(words, [])
@@ -127,7 +125,7 @@ class Cassettes:
                 if named not in (None, OFFLINE) or not is_built_in:
                     raise SessionError(_NO_RECORDING)
                 model = OFFLINE
-        models = require(named or model, self._environ, effort)
+        models = require(named or model, self._environ, options.effort)
         if mode is not CassetteMode.record:
             return models
         secrets = Secrets.of(models, self._environ)
@@ -152,11 +150,6 @@ class Cassettes:
         return Place(self._folder, secrets.clean, frozenset(self._cells))
 
     def _tape(self) -> Tape:
-        if self._name == NAMELESS:
-            raise SessionError(
-                "Nobody says which notebook this is, so its recording has no name. Save it as a "
-                "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
-            )
         tape = Tape(path_of(self._folder / self._name), self._name)
         tape.read()  # raises if unreadable, so that a damaged file is never overwritten
         return tape

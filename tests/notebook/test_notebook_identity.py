@@ -155,8 +155,7 @@ def test_ambiguous_origin_is_reported_and_none_taken(
     ran(journal, "b.ipynb", ["c1"])
     new = write(tmp_path / "c.ipynb", {"c1": "x"})
     said = adopt(journal, tmp_path, new)
-    assert "'a.ipynb', 'b.ipynb'" in said
-    assert "begins without their turns" in said
+    assert "is a copy of 'a.ipynb' or 'b.ipynb': it begins its own history" in said
     assert journal.notebook_names() == ("a.ipynb", "b.ipynb")
 
 
