@@ -30,7 +30,7 @@ from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
 from parsimony_kernel.session.turn_values import MENDING
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import GONE, SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 
 _INVENTORY_S = 2.0
 _MAX_ARTIFACTS = 20
@@ -260,41 +260,31 @@ def instructions_in_words(
 def earlier_turns(
     rows: Sequence[TurnRow],
     events_of: Callable[[str], Sequence[ev.AgentEvent]],
-    *,
-    cell_key: str,
     share: Share = Share.samples,
 ) -> tuple[AgentMessage, ...]:
-    """Render the newest turns of other cells as chat messages, oldest first.
+    """Render the turns that a new one builds on as chat messages, oldest first.
 
     Each turn is a request and an answer. A completed turn gives its summary, and its request is
     followed by the code that ran. An unfinished one gives a clause, and the calls of the user's
-    tools that worked. An undone one says so. The cell's own previous turn comes last if it was
-    cut off after such calls. Forgotten, purged and running turns are left out, and the oldest
-    beyond ``MOST_CHARS`` characters.
+    tools that worked. An undone one says so. The cell's own previous turn is left out unless it was
+    cut off after such calls, and so are the oldest beyond ``MOST_CHARS`` characters.
 
     Args:
-        rows: The turns, oldest first.
+        rows: The turns, as ``SqliteJournal.context`` returns them.
         events_of: Returns the events of a turn by its id; if they can't be read, the turn's row
             alone is used.
-        cell_key: The cell of the new turn.
         share: ``schema`` reduces each turn to its request and status; ``none`` gives no messages.
     """
     if share is Share.none:
         return ()
-    told = [
-        row
-        for row in rows
-        if row.cell_key != cell_key and row.request and row.status in {"done", *_UNDONE} - GONE
-    ][-MOST_TURNS:]
-    # Nothing else records what this cell's tools did before its kernel died.
-    told += [row for row in rows if (row.cell_key, row.status) == (cell_key, "replaced")][-1:]
     messages: list[AgentMessage] = []
     room = MOST_CHARS
-    for row in reversed(told):
+    for row in reversed(rows):
         events: Sequence[ev.AgentEvent] = ()
         with suppress(JournalError):
             events = events_of(row.run_id)
         ended = any(isinstance(event, ev.RunCompleted) for event in events)
+        # Nothing else records what this cell's tools did before its kernel died.
         if row.status == "replaced" and (ended or not _done_by_tools(events)):
             continue
         keeps = share is Share.schema

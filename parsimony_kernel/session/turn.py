@@ -292,10 +292,8 @@ class Turn(RunHooks):
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS + 1)
-        earlier = earlier_turns(
-            turns, home.journal.events, cell_key=self._cell_key, share=self._told
-        )
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
+        earlier = earlier_turns(turns, home.journal.events, self._told)
         context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
         state = agent.start(
             request,
@@ -303,8 +301,7 @@ class Turn(RunHooks):
             run_id=self.run_id,
             cancellation=self.cancellation,
         )
-        others = [each.run_id for each in turns if each.run_id != self.run_id]
-        before = home.beginning_of(others[-1]) if others else None
+        before = home.beginning_of(turns[-1].run_id) if turns else None
         return state, (*told, *instructions_in_words(self._instructions, before))
 
     def _inventory(

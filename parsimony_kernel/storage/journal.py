@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
@@ -27,9 +27,7 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
-GONE: Final = frozenset({"replaced", "forgotten"})
-
-_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+_GONE = "('forgotten', 'replaced')"
 # The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
 _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
@@ -215,16 +213,18 @@ class SqliteJournal:
     def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
         """Return the turns that a turn of this cell builds on, oldest first.
 
-        They are the notebook's newest ``most`` that have ended and aren't replaced, forgotten or
-        purged, and the newest of the cell that was replaced.
+        They are the newest ``most`` of the notebook's other cells that have ended and aren't
+        replaced, forgotten or purged, and as the last the newest of the cell that was replaced.
         """
+        cell = utf8(notebook), utf8(cell_key)
         return self._turns(
-            "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? "
+            "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key <> ? "
             "AND status NOT IN ('forgotten', 'replaced', 'running') AND request <> '' "
             "ORDER BY ordinal DESC LIMIT ?) "
             "UNION SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key = ? "
-            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) ORDER BY rowid",
-            *(utf8(notebook), most, utf8(notebook), utf8(cell_key)),
+            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) "
+            "ORDER BY status = 'replaced', rowid",
+            *(*cell, most, *cell),
         )
 
     def _turns(self, which: str, *arguments: Any) -> tuple[TurnRow, ...]:

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from parsimony_kernel.session.context import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
@@ -84,12 +84,19 @@ def row(number: int, status: str = "done", request: str = "", **given: Any) -> T
 
 
 def told(
-    rows: Sequence[TurnRow], events: dict[str, list[AgentEvent]] | None = None, **given: Any
+    rows: Sequence[TurnRow],
+    events: dict[str, list[AgentEvent]] | None = None,
+    *,
+    cell_key: str = "now",
+    **given: Any,
 ) -> list[tuple[str, str]]:
     """What is told of ``rows``: each request with its answer."""
-    messages = earlier_turns(
-        rows, lambda run_id: (events or {}).get(run_id, []), **{"cell_key": "now", **given}
-    )
+    with closing(SqliteJournal(":memory:")) as journal:
+        with journal.database.transaction() as db:
+            values = f"INSERT INTO turns VALUES ({', '.join('?' * len(fields(TurnRow)))})"
+            db.executemany(values, map(astuple, rows))
+        found = journal.context("n.ipynb", cell_key, context.MOST_TURNS)
+    messages = earlier_turns(found, lambda run_id: (events or {}).get(run_id, []), **given)
     assert [m.role for m in messages] == ["user", "assistant"] * (len(messages) // 2)
     texts = [str(m.content) for m in messages]
     return list(zip(texts[::2], texts[1::2], strict=True))
@@ -497,5 +504,5 @@ def test_unreadable_turn_is_recalled_by_its_row() -> None:
     def damaged(_run_id: str) -> Sequence[AgentEvent]:
         raise JournalError("An entry is damaged.")
 
-    messages = earlier_turns([row(1)], damaged, cell_key="now")
+    messages = earlier_turns([row(1)], damaged)
     assert [str(m.content) for m in messages][1] == "summary 1"
