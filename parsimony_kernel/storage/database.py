@@ -27,7 +27,7 @@ BUSY_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.001
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION_ID};\nPRAGMA user_version = {_SCHEMA_VERSION};\n"
     f"{Path(__file__).with_name('schema.sql').read_text(encoding='utf-8')}{SEAL_TABLE}"

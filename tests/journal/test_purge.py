@@ -177,15 +177,15 @@ def test_uncertain_write_keeps_its_turn(
 ) -> None:
     told(journal, "open", "robin")
     told(journal, "ended", CANARY)
-    JournalEffects(journal.database, "open", clock).intend("k1", "send", {"to": "robin"})
-    ended = JournalEffects(journal.database, "ended", clock)
+    JournalEffects(journal.database, "open").intend("k1", "send", {"to": "robin"})
+    ended = JournalEffects(journal.database, "ended")
     ended.intend("k2", "send", {"to": CANARY})
     ended.commit("k2", CANARY)
     clock.advance(10 * DAY)
     done = purge(journal, BEFORE, dry_run=False)
     assert (done.turns, done.kept) == (1, 1)
     assert found_in(place.parent, CANARY) == []
-    standing = JournalEffects(journal.database, "open", clock).standing("k1")
+    standing = JournalEffects(journal.database, "open").standing("k1")
     assert standing is not None
     assert len(journal.events("open")) == 3
 
@@ -193,7 +193,7 @@ def test_uncertain_write_keeps_its_turn(
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        "INSERT INTO effects VALUES ('k', 'old2', '', '', 'intended', 'null', '')",
+        "INSERT INTO effects VALUES ('k', 'old2', '', '', 'intended', 'null')",
         f"UPDATE turns SET ended_at = '{BEFORE.isoformat()}' WHERE run_id = 'old2'",
     ],
     ids=["needed", "resumed and ended"],
