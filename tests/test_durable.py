@@ -204,9 +204,9 @@ def test_old_strays_are_swept_and_young_ones_kept(tmp_path: Path) -> None:
     for name, age in [(".parsimony-1-a.tmp", 7200), (".parsimony-2-b.tmp", 60), ("mine.tmp", 7200)]:
         (folder / name).write_bytes(b"")
         os.utime(folder / name, (noon - age, noon - age))
-    durable.sweep_temporary(tmp_path, clock=ManualClock())
+    assert durable.sweep_temporary(tmp_path, clock=ManualClock()) == 1
     assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
-    durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock())
+    assert durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock()) == 0
 
 
 _WITHOUT_LINKS = """

@@ -4,40 +4,25 @@ One session per notebook and process, the composition root of the notebook's age
 models of turns and keeps two turns from running at once. It doesn't depend on a front end.
 """
 
-import os
 import threading
 import uuid
-from collections import ChainMap
-from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import cast
 
 from parsimony_kernel.agent.loop import first_request
 from parsimony_kernel.agent.resolve import names_in, resolve_models
-from parsimony_kernel.artifacts.places import place_of
-from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import AgentEvent, RunStarted
+from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_running_code
-from parsimony_kernel.gate.approval import Granted
-from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import context, notebook_identity
+from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
-from parsimony_kernel.session.notebook_tools import NotebookTools
-from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
 from parsimony_kernel.session.turn_models import Cassettes, first_notice, require, with_effort
 from parsimony_kernel.session.turn_values import (
@@ -47,105 +32,16 @@ from parsimony_kernel.session.turn_values import (
     options_of,
     sentence,
 )
-from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import JournalBreakers, PendingRow, SqliteJournal, TurnRow
-from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.storage.sent import SentRequest, sent_by
-from parsimony_kernel.storage.workspace import find_workspace, journal_path
-from parsimony_kernel.toolbox.mcp_client import Servers
 
 
-class NotebookSession:
+class NotebookSession(Home):
     """The agent session of one notebook: runs, resumes, lists and stops its turns.
 
-    Args:
-        executor: Runs the code of turns.
-        notebook: The notebook's file name in ``folder``.
-        folder: The notebook's folder.
-        model: The model; else ``PARSIMONY_MODEL``, else the built-in model (no LLM).
-        environ: Environment variables.
-        clock: The clock.
-        connection_file: Connection file of the kernel in which turns run, if any.
-
-    Attributes:
-        running: The running turn, if any.
-        news: Text shown first in the record of the next turn.
-        granted: Approvals by run id, kept because a question may be answered much later.
-        answers: Answers given to the built-in model, by question, which it reuses until a reset.
-
-    Raises:
-        SessionError: The workspace's journal or the key folder can't be written.
+    ``Home`` documents the arguments.
     """
-
-    def __init__(
-        self,
-        *,
-        executor: BaseCodeExecutor,
-        notebook: str,
-        folder: Path,
-        model: str | ChatModel | None = None,
-        environ: Mapping[str, str] = os.environ,
-        clock: Clock = SYSTEM_CLOCK,
-        connection_file: str = "",
-    ) -> None:
-        self.executor, self.folder, self.clock = executor, folder, clock
-        self.connection_file, path = connection_file, folder / notebook
-        self.workspace = find_workspace(folder, environ)
-        self.history = notebook_identity.history_name(
-            notebook_identity.name_in(self.workspace, path)
-        )
-        self.notebook = notebook_identity.plain_name(self.history)
-        # The notebook's model settings override the environment.
-        self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
-        model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
-        self._model = self._first_model = model
-        self._cassettes = Cassettes(self.notebook, folder, self.environ)
-        self.keyring = Keyring(clock=clock)
-        self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
-        self.news = notebook_identity.adopt(self.journal, self.workspace, path)
-        self.journal.abandon_running(self.history)
-        place = place_of(self.workspace, environ)
-        self.store = ArtifactStore(self.workspace, self.journal.witness, place)
-        for written in (self.workspace / ARTIFACT_FOLDER, self.workspace / PAGES):
-            sweep_temporary(written, clock=clock)
-        self.publisher = Publisher(
-            self.store, notebook_path=self.notebook, clock=clock, folder=folder
-        )
-        self.session_id = uuid.uuid4().hex
-        # The same tool name may be another function elsewhere, so these breakers aren't shared.
-        self.tool_breakers = Breakers(clock)
-        self.breakers = breakers_for(environ, JournalBreakers(self.journal, clock), clock)
-        self.granted: dict[str, Granted] = {}
-        self.answers: dict[str, str] = {}
-        self.running: Turn | None = None
-        servers = Servers(folder, self.workspace, self.environ)
-        self.tools = NotebookTools(executor, self.publisher, folder, servers, self.must_be_free)
-        self.past = Past(executor, self.journal, self.history, must_be_free=self.must_be_free)
-
-    def must_be_free(self) -> None:
-        """Raise ``SessionError`` while a turn runs."""
-        if self.running is not None:
-            raise SessionError(
-                f"Turn {self.running.ordinal} is still running in this notebook. Wait for it, or "
-                "stop it with the Stop button or %agent stop."
-            )
-
-    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
-        """Return the turns of this notebook, or of another in the workspace, oldest first."""
-        return self.journal.turns(notebook or self.history)
-
-    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
-        """Return a turn's events from the journal."""
-        return self.journal.events(turn_id)
-
-    def beginning_of(self, run_id: str) -> RunStarted | None:
-        """Return a turn's first ``RunStarted``, if it is in the journal."""
-        return next((each for each in self.events(run_id) if isinstance(each, RunStarted)), None)
-
-    def artifacts(self) -> tuple[LogEntry, ...]:
-        """Return the newest snapshot of each published artifact, oldest first."""
-        return context.published(self.store, self.journal)
 
     @property
     def model_name(self) -> str:

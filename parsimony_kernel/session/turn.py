@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
@@ -53,6 +53,7 @@ from parsimony_kernel.session.context import (
     notebook_in_words,
     read_instructions,
 )
+from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
 from parsimony_kernel.session.turn_models import noting
@@ -70,9 +71,6 @@ from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
-
-if TYPE_CHECKING:
-    from parsimony_kernel.session.session import NotebookSession
 
 # Long enough for a question to wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
@@ -98,7 +96,7 @@ class Turn(RunHooks):
     """A turn and the hooks of its run.
 
     Args:
-        home: The notebook's session: what all its turns share.
+        home: What all turns of the notebook share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
         asked: The pending question to resume from, if any.
@@ -107,7 +105,7 @@ class Turn(RunHooks):
 
     def __init__(
         self,
-        home: "NotebookSession",
+        home: Home,
         models: Sequence[ChatModel],
         run_id: str,
         cell_key: str,

@@ -427,15 +427,18 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
-def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Remove temporary files that dead writers left below ``folder``.
+def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Remove temporary files that dead writers left below ``folder``; return their number.
 
     Only temporary files of this module older than ``STRAY_AFTER_S`` are removed: a younger one may
     belong to a live writer, perhaps on another machine.
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
+    removed = 0
     for place, _, names in os.walk(folder):  # skips folders that vanish or are unreadable
         for stray in (Path(place, name) for name in names if _is_temporary(name)):
             with suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
+                    removed += 1
+    return removed
