@@ -20,7 +20,6 @@ from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
-from parsimony_kernel.session.notebook_identity import plain_name
 from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
 from parsimony_kernel.storage import durable
@@ -60,13 +59,13 @@ class Cassettes:
     """The cassettes of one notebook: replays turns from them, or records turns to them.
 
     Args:
-        notebook: The notebook's name in the journal.
+        notebook: The notebook's path in the workspace.
         folder: The notebook's folder.
         environ: Environment variables; may set the cassette mode.
     """
 
     def __init__(self, notebook: str, folder: Path, environ: Mapping[str, str]) -> None:
-        self._name = Path(plain_name(notebook)).name
+        self._name = Path(notebook).name
         self._folder = folder
         self._environ = environ
         self._cells: dict[str, list[str]] = {}
