@@ -299,7 +299,8 @@ class Turn(RunHooks):
             run_id=self.run_id,
             cancellation=self.cancellation,
         )
-        before = home.beginning_of(turns[-1].run_id) if turns else None
+        newest = max(turns, key=lambda each: each.ordinal, default=None)
+        before = home.beginning_of(newest.run_id) if newest else None
         return state, (*told, *instructions_in_words(self._instructions, before))
 
     def _inventory(

@@ -68,7 +68,8 @@ class Database:
                     f"The journal {self.path!r} is a link, which may lead out of the workspace: "
                     "replace it by the file itself."
                 )
-            _create_file(Path(self.path))
+            with self.explained("create"):
+                _create_file(Path(self.path))
         self._inode = self._inode_on_disk()
         with self.explained("open"), ExitStack() as failed:
             self._db = sqlite3.connect(

@@ -155,7 +155,7 @@ class Seal:
 
     def _broken(self) -> str:
         key_id, text, mac = self._kept()
-        if key_id == _FRESH and not [*self._rows()]:
+        if key_id == _FRESH and next(iter(self._rows()), None) is None:
             return ""
         if key_id in (_FRESH, _NOBODY):
             return f"nothing seals it, so that anybody could have changed it; {_ACCEPT}"
