@@ -72,10 +72,6 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
-# Tells whether the process with this id has been running since that time (ISO 8601).
-Alive = Callable[[int, str], bool]
-
-
 def is_alive(pid: int, since: str) -> bool:
     """Return whether process ``pid`` is the one that ran at ``since``; ids are reused."""
     if pid <= 0 or pid == os.getpid():
@@ -100,23 +96,17 @@ class SqliteJournal:
         path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
-        alive: whether a process that ran a turn is still alive.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        clock: Clock = SYSTEM_CLOCK,
-        *,
-        keyring: Keyring | None = None,
-        alive: Alive = is_alive,
+        self, path: Path | str, clock: Clock = SYSTEM_CLOCK, *, keyring: Keyring | None = None
     ) -> None:
         self.database = Database(path, keyring or Keyring())
         self.clock = clock
-        self._alive = alive
+        self._alive: Callable[[int, str], bool] = is_alive
 
     # -- turns
 

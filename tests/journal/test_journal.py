@@ -37,7 +37,8 @@ def journal(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
 ) -> Iterator[SqliteJournal]:
     path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
-    opened = SqliteJournal(path, clock, alive=lambda pid, _since: pid == 2)
+    opened = SqliteJournal(path, clock)
+    opened._alive = lambda pid, _since: pid == 2
     yield opened
     opened.close()
 
