@@ -48,8 +48,8 @@ def fill(folder: Path, turns: int, notebooks: int = 16) -> None:
             for _ in range(EVENTS):
                 link(db, run_id, AT, body)
             db.execute(
-                "INSERT INTO effects VALUES (?, ?, 'run_code', ?, 'committed', 'null', ?)",
-                (f"k{number}", run_id, "x" * 300, AT),
+                "INSERT INTO effects VALUES (?, ?, 'run_code', ?, 'committed', 'null')",
+                (f"k{number}", run_id, "x" * 300),
             )
             db.execute(
                 "INSERT INTO sent VALUES (?, 1, ?, 'm', ?)", (run_id, AT, '"' + "x" * 8_000 + '"')

@@ -27,8 +27,8 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.metrics import alerts, figures
+from parsimony_kernel.session.context import is_taken_back
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
-from parsimony_kernel.session.memory import is_taken_back
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit

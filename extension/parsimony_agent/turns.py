@@ -115,7 +115,7 @@ class Turns:
         again = newest in (answered, *(each.turn.run_id for each in pending))
         # The cell that asked was run again, as by Run All, and didn't ask again: the earlier choice
         # holds. Never answer another cell's question instead: the same number may allow its code.
-        is_none = (last_words == words and not again) or (session.has_answers and not pending)
+        is_none = (last_words == words and not again) or (session.answers and not pending)
         if turn is None and is_none:
             name = self._magics.name
             why = f"Nothing to answer: no question waits. {name} show draws the last turn."

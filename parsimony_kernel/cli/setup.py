@@ -66,7 +66,12 @@ def keys(arguments: argparse.Namespace) -> int:
             from parsimony_agent.tables import table
 
             rows = [
-                (key.key_id, key.state, _day(key.since), _day(key.retired))
+                (
+                    key.key_id,
+                    "old" if key.retired else "current",
+                    _day(key.since),
+                    _day(key.retired),
+                )
                 for key in keyring.keys()  # noqa: SIM118 - no dict
             ]
             head = ("key", "state", "created", "signed until")

@@ -105,13 +105,12 @@ def _described(turn: TurnRow) -> dict[str, Any]:
 
 def _listing(turns: list[TurnRow], more: int) -> str:
     from parsimony_agent.tables import table
-    from parsimony_kernel.session.notebook_identity import called
     from parsimony_kernel.view.outline import STATE_WORDS
 
     rows = [
         (
             short_id(turn.run_id),
-            called(turn.notebook),
+            turn.notebook,
             str(turn.ordinal),
             STATE_WORDS.get(turn.status, turn.status),
             turn.started_at[:16].replace("T", " "),

@@ -82,10 +82,7 @@ def purge(arguments: argparse.Namespace) -> int:
         output.as_json({**head, **asdict(gone), "copies": copies, "copied_bytes": size})
         return output.FAILED if gone.unfinished else output.DONE
     verb = "Would be deleted" if arguments.dry_run else "Deleted"
-    lines = [
-        f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
-        f"{gone.events:,}."
-    ]
+    lines = [f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}."]
     if copies:
         lines.append(f"{verb}, replaced files: {copies:,}, bytes {size:,}.")
     if gone.kept:

@@ -17,7 +17,7 @@ from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.inventory import notebook_in_words
+from parsimony_kernel.session.context import notebook_in_words
 from parsimony_kernel.session.share import KEPT_OF_A_STEP, Share
 from parsimony_kernel.session.turn_values import (
     TurnOptions,

@@ -14,13 +14,12 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted
-from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import memory, notebook_identity
+from parsimony_kernel.session import context, notebook_identity
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
@@ -122,19 +121,10 @@ class Home:
         """Return a turn's events from the journal."""
         return self.journal.events(turn_id)
 
-    def runs_of(self, cell_key: str) -> frozenset[str]:
-        """Return the run ids of a cell's turns."""
-        return self.journal.runs_of(self.history, cell_key)
-
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """Return a turn's first ``RunStarted``, if it is in the journal."""
         return next((each for each in self.events(run_id) if isinstance(each, RunStarted)), None)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""
-        return memory.published(self.store, self.journal)
-
-    def wait_on(self, record: SuspensionRecord) -> None:
-        """Reopen a question whose answer had no effect."""
-        self.journal.reopen(record.nonce)
-        self.journal.end_turn(record.run_id, "suspended", record.pending_question)
+        return context.published(self.store, self.journal)

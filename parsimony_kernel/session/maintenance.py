@@ -90,8 +90,9 @@ def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     """What a verification has found, a line each: of the journal, then of what is published."""
     if bad is not None:
-        entry = f"Entry {bad[0]} of the journal is the first bad one"
-        told = [f"{entry if bad[0] else 'The journal cannot be vouched for'}: {bad[1]}."]
+        number, why = bad
+        entry = f"Entry {number} of the journal is the first bad one"
+        told = [f"{entry if number else 'The journal cannot be vouched for'}: {why}."]
     elif found.known is None:
         told = ["There is no journal here."]
     else:
@@ -100,10 +101,10 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
             "lines of artifacts' logs, by their chain and its seal."
         ]
     if found.ok:
-        known, sizes = found.known or 0, f"snapshots {found.snapshots}, lines of logs {found.lines}"
-        less = f"Every snapshot is whole: {sizes}, of which the journal knows {known}."
-        whole = f"Published files intact: {sizes}."
-        told.append(less if known < found.lines else whole)
+        known = found.known or 0
+        less = f", of which the journal knows {known}" if known < found.lines else ""
+        sizes = f"snapshots {found.snapshots}, lines of logs {found.lines}"
+        told.append(f"Published files intact: {sizes}{less}.")
     return [*told, *(each.sentence for each in found.findings)]
 
 
@@ -152,15 +153,9 @@ async def refresh_in(
             journal = stack.enter_context(journal_of(folder, writes=True))
             store = ArtifactStore(store.root, journal.witness)
             effects = JournalEffects(journal.database, "refresh")
-        wanted = [(name, name) for name in names]
-        if not wanted:
-            try:
-                made = [entry for entry in store.list() if entry.kind in ("dataset", "chart")]
-            except StorageError as exc:
-                yield ARTIFACT_FOLDER, exc
-                return
-            # By what names one snapshot: titles and variables may name several artifacts.
-            wanted = [(entry.name, reference(entry.ref)) for entry in made]
+        # By what names one snapshot: titles and variables may name several artifacts.
+        made = () if names else (each for each in store.list() if each.kind in ("dataset", "chart"))
+        wanted = [(each, each) for each in names] or [(e.name, reference(e.ref)) for e in made]
         for name, words in wanted:
             try:
                 notebook = store.find(words).notebook or "notebook.ipynb"

@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -22,8 +22,6 @@ NAMELESS: Final = "untitled"
 LIFE: Final = uuid.uuid4().hex[:8]
 # Larger notebooks are not read for cell ids.
 MAX_BYTES = 64 * 2**20
-# Most notebooks of a folder that are compared.
-MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
 _REPEATED = re.compile(r"#\d+\Z")
@@ -57,12 +55,6 @@ def plain_name(history: str) -> str:
     return found["name"] if found else history
 
 
-def called(history: str) -> str:
-    """Format a history name for people."""
-    found = _OF_A_LIFE.fullmatch(history)
-    return f"a notebook without a name ({found['life']})" if found else history
-
-
 # -- cells
 
 
@@ -76,14 +68,10 @@ def cells_of(path: Path) -> frozenset[str]:
 
 def source_after(path: Path, cell_id: str) -> str:
     """Return the source of the code cell after ``cell_id``; empty if there is none."""
-    cells = _code_cells(path)
-    following = (
-        after.get("source")
-        for cell, after in pairwise(cells)
-        if cell_id and cell.get("id") == cell_id
-    )
-    source = next(following, "")
-    return "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+    for cell, after in pairwise(_code_cells(path)):
+        if cell_id and cell.get("id") == cell_id:
+            return "".join(map(str, after.get("source") or ""))  # a text, or a list of lines
+    return ""
 
 
 def _code_cells(path: Path) -> list[dict[str, Any]]:
@@ -129,10 +117,9 @@ def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
         turns = turns_of(name)
         if _current(turns) & cells or is_open(name):
             return ""
-        files = islice(path.parent.glob("*.ipynb"), MAX_FILES)
-        beside = ((name_in(workspace, each), each) for each in files)
-        new = ((other, file) for other, file in beside if other not in names)
-        heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
+        beside = {name_in(workspace, file): file for file in path.parent.glob("*.ipynb")}
+        new = beside.keys() - {*names}
+        heirs = [other for other in new if _have_in_common(turns, cells_of(beside[other]))]
         if len(heirs) != 1 or not journal.move_notebook(name, heirs[0]):
             return ""
         return (
@@ -141,20 +128,16 @@ def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
         )
     known = (each for each in names if not _OF_A_LIFE.fullmatch(each))
     found = [other for other in known if _have_in_common(turns_of(other), cells)]
-    if len(found) > 1:
-        return (
-            f"This notebook has cells of {', '.join(map(repr, sorted(found)))}, and it is not "
-            "clear which of them it was: it begins without their turns."
-        )
-    for other in found:
-        if is_open(other) or not _has_left(workspace / other, path, turns_of(other)):
-            return (
-                f"This notebook is a copy of {other!r}: it begins its own history. "
-                f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
-            )
-        if journal.move_notebook(other, name):
-            return f"This notebook was moved here from {other!r}, and its turns came along."
-    return ""
+    if not found:
+        return ""
+    other = found[0]
+    has_left = not is_open(other) and _has_left(workspace / other, path, turns_of(other))
+    if len(found) == 1 and has_left and journal.move_notebook(other, name):
+        return f"This notebook was moved here from {other!r}, and its turns came along."
+    return (
+        f"This notebook is a copy of {' or '.join(map(repr, found))}: it begins its own history. "
+        f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
+    )
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:
@@ -163,10 +146,9 @@ def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:
     True if ``other`` is missing, is the same file as ``path``, or has none of the turns' cells.
     """
     try:
-        if other.samefile(path):  # the name differs only in case, or is another link
+        # The same file has a name that differs only in case, or is another link.
+        if not other.exists() or other.samefile(path):
             return True
-    except (FileNotFoundError, NotADirectoryError):
-        return True
     except (OSError, ValueError):
         return False
     there = cells_of(other)

@@ -195,15 +195,11 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
             f"{variable!r} cannot become a tool ({said}): give each parameter "
             "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
         ) from exc
-    if not is_named:
-        wrong = (
-            "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' "
-            "and '-', a function by def"
+    is_known = made.effect in (None, "none", "idempotent", "write")
+    if not is_named or not is_known or made.name in reserved:
+        raise SessionError(
+            f"{variable!r} cannot become a tool: {made.name!r} must be a name that no tool of "
+            "every turn has, of 1 to 64 letters from a to z, digits, '_' and '-', and its effect "
+            "'none', 'idempotent' or 'write', or left out."
         )
-    elif made.name in reserved:
-        wrong = f"{made.name!r} is a tool of every turn: give yours another name"
-    elif made.effect not in (None, "none", "idempotent", "write"):
-        wrong = "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out"
-    else:
-        return made
-    raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")
+    return made

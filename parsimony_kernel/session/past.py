@@ -89,10 +89,8 @@ class Changes:
         if checkpoints is None:
             raise KeyError(run_id)
         files_back, files_left = turned(entry.files)
-        of_files = PutBack(
-            restored=tuple(each.path.name for each in files_back),
-            kept=tuple(each.path.name for each in files_left),
-        )
+        names, left = ([each.path.name for each in files] for files in (files_back, files_left))
+        of_files = PutBack(restored=tuple(names), kept=tuple(left))
         came = [checkpoints.undo(change) for change in reversed(entry.changes)]
         done = [*(back for back, _ in came), of_files]
         if any(done):
@@ -116,10 +114,10 @@ class Changes:
 
     def _make_room(self, but: str) -> None:
         """Drop the oldest runs beyond the limits, but never the run ``but``."""
-        while len(self._by_run) > MOST_TURNS or (
-            len(self._by_run) > 1 and sum(map(self.size, self._by_run)) > MOST_BYTES
-        ):
-            del self._by_run[next(each for each in self._by_run if each != but)]
+        for oldest in [each for each in self._by_run if each != but]:
+            is_full = sum(map(self.size, self._by_run)) > MOST_BYTES
+            if is_full or len(self._by_run) > MOST_TURNS:
+                del self._by_run[oldest]
 
 
 def merged(done: Sequence[PutBack]) -> PutBack:
@@ -163,12 +161,9 @@ class Past:
 
     def why(self, name: str) -> Explanation:
         """Explain where ``name`` comes from, or that it doesn't exist."""
-        return why(
-            self.executor.origin_ledger,
-            name,
-            present=self.executor.variables(),
-            turns=self.ordinals(),
-        )
+        executor = self.executor
+        present, turns = executor.variables(), self.ordinals()
+        return why(executor.origin_ledger, name, present=present, turns=turns)
 
     def script(self, name: str) -> str:
         """Return a short script that rebuilds ``name``.
@@ -200,7 +195,7 @@ class Past:
         """
         self.must_be_free()
         asking = [each.turn.run_id for each in self.journal.pending(self.history)]
-        chosen, run_id = self._chosen(ordinal, [*self.changes.runs, *asking], "be taken back")
+        chosen, run_id = self._chosen(ordinal, [*self.changes.runs, *asking], "be undone")
         return chosen, self._turned(run_id)
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
@@ -210,7 +205,7 @@ class Past:
             SessionError: It isn't undone, or a turn is running.
         """
         self.must_be_free()
-        chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
+        chosen, run_id = self._chosen(ordinal, self.changes.undone, "be re-applied", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
     def replace_runs(self, run_ids: Collection[str]) -> PutBack:
@@ -245,13 +240,9 @@ class Past:
         numbers = self.ordinals()
         known = {numbers[run_id]: run_id for run_id in runs if run_id in numbers}
         if not known:
-            if newest and self.changes.undone:
-                raise SessionError("No turn is left to be undone. %agent redo does one again.")
-            if newest:
-                raise SessionError("No turn of this kernel's life has changed a variable.")
-            raise SessionError("No turn was undone that could be re-applied.")
+            raise SessionError(f"No turn since this kernel started can {what}.")
         # Redo goes forward from the oldest turn.
-        chosen = ordinal if ordinal is not None else (max(known) if newest else min(known))
+        chosen = (max if newest else min)(known) if ordinal is None else ordinal
         if chosen not in known:
             raise SessionError(
                 f"Turn {chosen} cannot {what}: it changed no variable since this kernel started, "

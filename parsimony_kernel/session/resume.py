@@ -11,7 +11,6 @@ from typing import Any
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.session.maintenance import journal_of
-from parsimony_kernel.session.notebook_identity import called
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.journal import PendingRow, is_alive
@@ -42,7 +41,7 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
     for row in rows:
         turn, asked = row.turn, row.record
         lines += [
-            f"{short_id(turn.run_id)}  {inline(called(turn.notebook))}, turn {turn.ordinal}",
+            f"{short_id(turn.run_id)}  {inline(turn.notebook)}, turn {turn.ordinal}",
             f"  you asked: {inline(turn.request)}",
             f"  question:  {inline(asked.pending_question)}",
         ]

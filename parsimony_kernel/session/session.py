@@ -7,7 +7,7 @@ models of turns and keeps two turns from running at once. It doesn't depend on a
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 
@@ -84,7 +84,7 @@ class NotebookSession(Home):
         """Set model settings, keyed by environment variable; they override the environment."""
         self.environ.maps[0] = dict(variables)
 
-    async def turn(
+    def turn(
         self,
         request: str,
         *,
@@ -100,8 +100,9 @@ class NotebookSession(Home):
             options: Permissions, limits and share mode; by default ``TurnOptions()``.
             stop: Stops the turn.
 
-        Yields:
-            Events, each already journalled; the last one is terminal.
+        Returns:
+            Its events, each already journalled; the last one is terminal. Reading the first of
+            them raises ``SessionError``, too.
 
         Raises:
             SessionError: The turn can't begin; nothing has run.
@@ -113,23 +114,12 @@ class NotebookSession(Home):
                 "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
         run_id = uuid.uuid4().hex
-        models = self._cassettes.models(
-            run_id,
-            request,
-            cell_key,
-            model=self._model,
-            named=chosen.model,
-            effort=chosen.effort,
-            chosen=chosen.cassette,
-        )
-        self.must_be_free()
+        models = self._cassettes.models(run_id, request, cell_key, self._model, chosen)
         notice = first_notice(models, chosen.share, self.journal, self.history)
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
         turn = Turn(self, models, run_id, cell_key, chosen, stop=stop)
-        async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
-            async for event in events:
-                yield event
+        return turn.run(partial(turn.begin, request, notice))
 
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
@@ -146,7 +136,7 @@ class NotebookSession(Home):
         turn = Turn(self, models, uuid.uuid4().hex, cell_key, chosen)
         return first_request(*turn.preview(request))
 
-    async def resume(
+    def resume(
         self,
         reply: str,
         *,
@@ -162,8 +152,8 @@ class NotebookSession(Home):
             nonce: Answer only the question with this nonce, not a later one of the turn.
             stop: Stops the turn.
 
-        Yields:
-            Events, each already journalled; the last one is terminal.
+        Returns:
+            Its events, as those of ``turn``.
 
         Raises:
             SessionError: There is no such question, the answer is empty, or the suspension record
@@ -182,34 +172,20 @@ class NotebookSession(Home):
                 "What this turn may do was changed in the journal after it began; nothing was run. "
                 "Run the cell again."
             )
-        try:
-            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
-        except ValueError as exc:
-            raise SessionError(str(exc)) from exc
         # Resume with the model that asked; reuse the session's own if it has the same name.
         asked_by = record.model_id or self.model_name
+        model = self._model if asked_by == self.model_name else asked_by
+        run_id, cell_key = record.run_id, row.turn.cell_key
         try:
-            models = self._cassettes.models(
-                record.run_id,
-                row.turn.request,
-                row.turn.cell_key,
-                model=self._model if asked_by == self.model_name else asked_by,
-                effort=begun.effort,
-                goes_on=True,
-            )
-            options, cell_key = options_of(begun), row.turn.cell_key
-            turn = Turn(self, models, record.run_id, cell_key, options, asked=row, stop=stop)
-            goes_on = partial(turn.go_on, answer, choice, begun)
-            async with aclosing(turn.run(goes_on)) as events:
-                async for event in events:
-                    yield event
-        except ValueError as exc:  # the checks of resuming, and a mode that does not exist
+            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
+            options = options_of(begun)
+        except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
-
-    @property
-    def has_answers(self) -> bool:
-        """Whether answers are stored that the built-in model reuses instead of asking again."""
-        return bool(self.answers)
+        models = self._cassettes.models(
+            run_id, row.turn.request, cell_key, model, options, goes_on=True
+        )
+        turn = Turn(self, models, run_id, cell_key, options, asked=row, stop=stop)
+        return turn.run(partial(turn.go_on, answer, choice, begun))
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""
@@ -223,12 +199,10 @@ class NotebookSession(Home):
             SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
         rows = self.journal.pending(self.history) if turn_id else self.pending()
-        if not rows:
-            raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
         if row is None:
-            raise SessionError("This question no longer waits. %agent history lists what does.")
-        if turn_id is not None and nonce not in (None, row.record.nonce):
+            raise SessionError("No question is waiting for this answer. See %agent history.")
+        if nonce not in (None, row.record.nonce):
             raise SessionError(
                 "This question was answered already, and the turn asks another one now: "
                 "%agent show draws it."

@@ -155,14 +155,12 @@ def tools_told(own: Tools, share: Share) -> Tools:
     ``schema`` drops defaults, constants, enums and examples, which may be data; ``none`` drops all
     tools.
     """
-    match share:
-        case Share.schema:
-            bare = ((each, _bare(dict(each.parameters_schema))) for each in own.values())
-            return Tools(replace(each, parameters_schema=schema) for each, schema in bare)
-        case Share.none:
-            return Tools()
-        case _:
-            return own
+    if share is Share.none:
+        return Tools()
+    if share is not Share.schema:
+        return own
+    bare = ((each, _bare(dict(each.parameters_schema))) for each in own.values())
+    return Tools(replace(each, parameters_schema=schema) for each, schema in bare)
 
 
 # -- what succeeded
@@ -270,8 +268,7 @@ def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
         return fields, f"{step.action} waits for the person to allow it"
     if isinstance(kind := given.get("error_type"), str):
         fields["error_type"] = kind_of(kind, step.code)
-        known = fields["error_type"] != OTHER_ERROR
-        return fields, f"{step.action} failed{f': {kind}' if known else ''}"
+        return fields, f"{step.action} failed: {fields['error_type']}"
     # Argument names only: the details may quote values.
     if named := [_some(each, "field") for each in _each(given.get("details")) if "field" in each]:
         fields["details"] = named

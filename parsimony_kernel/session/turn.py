@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
@@ -43,18 +42,18 @@ from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import Files
-from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
-from parsimony_kernel.session import memory
-from parsimony_kernel.session.home import Home
-from parsimony_kernel.session.inventory import (
+from parsimony_kernel.session.context import (
+    MOST_TURNS,
     Written,
+    earlier_turns,
     instructions_in_words,
     notebook_in_words,
     read_instructions,
 )
+from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
 from parsimony_kernel.session.turn_models import noting
@@ -63,6 +62,7 @@ from parsimony_kernel.session.turn_values import (
     SessionError,
     TurnOptions,
     digest_of,
+    sentence,
     shown_limits,
 )
 from parsimony_kernel.storage.durable import StorageError
@@ -143,6 +143,7 @@ class Turn(RunHooks):
                 state.
         """
         home = self._home
+        home.must_be_free()
         home.running = self
         try:
             self._trouble = await home.store.look(self.cancellation)
@@ -171,7 +172,7 @@ class Turn(RunHooks):
             pid=os.getpid(),
         )
         try:
-            back = home.past.replace_runs(home.runs_of(self._cell_key))
+            back = home.past.replace_runs(self._runs_of_cell())
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
@@ -202,19 +203,22 @@ class Turn(RunHooks):
             begun: The turn's first ``RunStarted``.
 
         Raises:
-            ValueError: The suspension record is rejected; nothing has run.
+            SessionError: The suspension record is rejected; nothing has run.
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
         gone, _ = self._differences(record)
-        state = admit(
-            agent,
-            record,
-            answer,
-            code_executor=home.executor,
-            cancellation=self.cancellation,
-            max_suspension_age_s=MAX_QUESTION_AGE_S,
-        )
+        try:
+            state = admit(
+                agent,
+                record,
+                answer,
+                code_executor=home.executor,
+                cancellation=self.cancellation,
+                max_suspension_age_s=MAX_QUESTION_AGE_S,
+            )
+        except ValueError as exc:
+            raise SessionError(sentence(str(exc))) from exc
         started = self._started(
             state,
             request=self._asked.turn.request,
@@ -226,7 +230,7 @@ class Turn(RunHooks):
         if not home.journal.resume_turn(
             record.nonce, started, connection_file=home.connection_file, pid=os.getpid()
         ):
-            raise SuspensionConsumed("this question was answered elsewhere meanwhile")
+            raise SessionError("This question was answered elsewhere meanwhile.")
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
         return started, state
@@ -286,10 +290,8 @@ class Turn(RunHooks):
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.journal.context(home.history, self._cell_key, memory.MOST_TURNS + 1)
-        earlier = memory.earlier_turns(
-            turns, home.journal.events, cell_key=self._cell_key, share=self._told
-        )
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
+        earlier = earlier_turns(turns, home.journal.events, self._told)
         context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
         state = agent.start(
             request,
@@ -297,15 +299,15 @@ class Turn(RunHooks):
             run_id=self.run_id,
             cancellation=self.cancellation,
         )
-        others = [each.run_id for each in turns if each.run_id != self.run_id]
-        before = home.beginning_of(others[-1]) if others else None
+        newest = max(turns, key=lambda each: each.ordinal, default=None)
+        before = home.beginning_of(newest.run_id) if newest else None
         return state, (*told, *instructions_in_words(self._instructions, before))
 
     def _inventory(
         self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
     ) -> tuple[str, tuple[str, ...]]:
         """Render the notebook's inventory: a block for the model, and lines for people."""
-        home, earlier = self._home, self._home.runs_of(self._cell_key)
+        home = self._home
         return notebook_in_words(
             home.executor,
             home.folder,
@@ -313,10 +315,13 @@ class Turn(RunHooks):
             request=request,
             earlier_turns=earlier_turns,
             today=home.clock.now().date() if self._is_reader else None,
-            replaceable=(*bound_by(home.executor, earlier), *also),
+            replaceable=(*bound_by(home.executor, self._runs_of_cell()), *also),
             share=self._told,
             answers={} if self._is_reader else home.answers,
         )
+
+    def _runs_of_cell(self) -> frozenset[str]:
+        return self._home.journal.runs_of(self._home.history, self._cell_key)
 
     def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
         """Build the start event, or with ``state`` the resume event: options, limits, ``told``."""
@@ -340,9 +345,7 @@ class Turn(RunHooks):
         home, stop = self._home, self.cancellation
         log = EventWriter(home.journal, self.run_id, self._secrets)
         observer = tracing.observer(home.clock, provider_of)
-        trace: Callable[[ev.AgentEvent], None] = (
-            observer.observe if observer else lambda event: None
-        )
+        trace = observer.observe if observer else lambda event: None
         ended = ran = False
         with stop_on_sigint(stop):
             try:
@@ -363,15 +366,13 @@ class Turn(RunHooks):
                             ended = True
                             log.end(event)
                         if waits_on:
-                            home.wait_on(waits_on.record)
+                            home.journal.reopen(waits_on.record.nonce)
+                            asked = waits_on.record.pending_question
+                            home.journal.end_turn(self.run_id, "suspended", asked)
                         if isinstance(event, ev.RunCompleted):
-                            others = home.runs_of(self._cell_key) - {self.run_id}
-                            home.past.changes.settle(others)
+                            home.past.changes.settle(self._runs_of_cell() - {self.run_id})
                         trace(event)
                         yield event
-            except CassetteMiss:
-                stop.set("the recording has no answer to this request")
-                raise
             finally:
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed:
@@ -466,7 +467,7 @@ class Turn(RunHooks):
         return _GONE_BACK if words and self._options.share is Share.none else words
 
     def effects(self, state: RunState) -> Effects:
-        journal, secrets = self._home.journal, self._secrets
+        database, secrets = self._home.journal.database, self._secrets
 
         def told(action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
             """Redact a write's inputs for the log.
@@ -476,9 +477,7 @@ class Turn(RunHooks):
             clean = secrets.of_json(dict(inputs))
             return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
 
-        return JournalEffects(
-            journal.database, self.run_id, journal.clock, told=told, answered=secrets.of_json
-        )
+        return JournalEffects(database, self.run_id, told=told, answered=secrets.of_json)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         return bound_by(self._home.executor, {self.run_id})

@@ -6,20 +6,13 @@ Rules: a replay never calls a provider; a request that can't be logged is not se
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.cassette import (
-    FOLDER,
-    Player,
-    TurnRecorder,
-    path_of,
-    recorded,
-)
+from parsimony_kernel.llm.cassette import FOLDER, Player, TurnRecorder, path_of, recorded
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.llm.credentials import provider_of
@@ -27,9 +20,8 @@ from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
-from parsimony_kernel.session.notebook_identity import NAMELESS, plain_name
 from parsimony_kernel.session.share import WORDS, Share
-from parsimony_kernel.session.turn_values import SessionError, sentence
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import JournalError
@@ -67,13 +59,13 @@ class Cassettes:
     """The cassettes of one notebook: replays turns from them, or records turns to them.
 
     Args:
-        notebook: The notebook's name in the journal.
+        notebook: The notebook's path in the workspace.
         folder: The notebook's folder.
         environ: Environment variables; may set the cassette mode.
     """
 
     def __init__(self, notebook: str, folder: Path, environ: Mapping[str, str]) -> None:
-        self._name = Path(plain_name(notebook)).name
+        self._name = Path(notebook).name
         self._folder = folder
         self._environ = environ
         self._cells: dict[str, list[str]] = {}
@@ -89,11 +81,9 @@ class Cassettes:
         run_id: str,
         request: str,
         cell_key: str,
-        *,
         model: str | ChatModel,
-        named: str | None = None,
-        effort: str = "",
-        chosen: CassetteMode | None = None,
+        options: TurnOptions,
+        *,
         goes_on: bool = False,
     ) -> Models:
         """Return the models of a turn: a cassette player in a replay, else real models.
@@ -103,16 +93,16 @@ class Cassettes:
             request: What the person asks for.
             cell_key: The turn's cell.
             model: The notebook's model; a provider's is not called in a replay.
-            named: The model that the cell names, if any.
-            effort: The cell's reasoning effort, if any.
-            chosen: The cell's cassette mode; it doesn't override the environment's replay.
+            options: The cell's model, effort and cassette mode, which doesn't override the
+                environment's replay.
             goes_on: Whether the turn is resumed; it then keeps the mode it began with.
 
         Raises:
             SessionError: The recording is missing, broken, from another release, lacks this turn,
                 or was made with another model than the cell names.
         """
-        mode = self._mode(self._modes.get(run_id) if goes_on else chosen)
+        named = options.model
+        mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
         self._modes[run_id] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
         cells = self._cells.setdefault(words, [])
@@ -134,7 +124,7 @@ class Cassettes:
                 if named not in (None, OFFLINE) or not is_built_in:
                     raise SessionError(_NO_RECORDING)
                 model = OFFLINE
-        models = require(named or model, self._environ, effort)
+        models = require(named or model, self._environ, options.effort)
         if mode is not CassetteMode.record:
             return models
         secrets = Secrets.of(models, self._environ)
@@ -159,11 +149,6 @@ class Cassettes:
         return Place(self._folder, secrets.clean, frozenset(self._cells))
 
     def _tape(self) -> Tape:
-        if self._name == NAMELESS:
-            raise SessionError(
-                "Nobody says which notebook this is, so its recording has no name. Save it as a "
-                "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
-            )
         tape = Tape(path_of(self._folder / self._name), self._name)
         tape.read()  # raises if unreadable, so that a damaged file is never overwritten
         return tape
@@ -199,17 +184,17 @@ def noting(
 
     log = record.SentLog(journal.database, run_id)
 
-    def put_down(name: str, request: ModelRequest) -> None:
-        try:
-            log.put_down(journal.clock.now().isoformat(), name, request)
-        except JournalError as exc:
-            sentence = f"Nothing was sent, because it could not be put on record. {exc}"
-            raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
+    def logged(model: ChatModel) -> ChatModel:
+        def put_down(request: ModelRequest) -> None:
+            try:
+                log.put_down(journal.clock.now().isoformat(), model.name, request)
+            except JournalError as exc:
+                why = f"Nothing was sent, because it could not be put on record. {exc}"
+                raise FailureRaised(CAPABILITY_GAP.failure(why, blockers=(why,))) from exc
 
-    return tuple(
-        model if _is_stand_in(model) else WrapperModel(model, asked=partial(put_down, model.name))
-        for model in models
-    )
+        return model if _is_stand_in(model) else WrapperModel(model, asked=put_down)
+
+    return tuple(map(logged, models))
 
 
 def first_notice(
@@ -227,9 +212,7 @@ def first_notice(
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
-    if not away:
-        return ""
-    if record.has_asked(journal.database, history, but=OFFLINE):
+    if not away or record.has_asked(journal.database, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

@@ -127,10 +127,7 @@ def resolve_turn(
     if found:
         told = ", ".join(f"{each.run_id} of {each.notebook!r}" for each in found[-_LISTED:])
         raise SessionError(f"{named!r} means {len(found)} turns: {told}. Name one by its id.")
-    if named.isdigit():
-        raise SessionError(f"There is no turn {named} {where}. {remedy}")
-    rule = f" An id needs at least {_ID_CHARS} characters." if len(named) < _ID_CHARS else ""
-    raise SessionError(f"There is no turn {named!r} {where}.{rule} {remedy}")
+    raise SessionError(f"There is no turn {named} {where}. {remedy}")
 
 
 # -- questions

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ BUSY_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.001
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION_ID};\nPRAGMA user_version = {_SCHEMA_VERSION};\n"
     f"{Path(__file__).with_name('schema.sql').read_text(encoding='utf-8')}{SEAL_TABLE}"
@@ -68,27 +68,22 @@ class Database:
                     f"The journal {self.path!r} is a link, which may lead out of the workspace: "
                     "replace it by the file itself."
                 )
-            _create_file(Path(self.path))
+            with self.explained("create"):
+                _create_file(Path(self.path))
         self._inode = self._inode_on_disk()
-        with self.explained("open"):
+        with self.explained("open"), ExitStack() as failed:
             self._db = sqlite3.connect(
-                self.path,
-                timeout=BUSY_TIMEOUT_S,
-                isolation_level=None,
-                check_same_thread=False,
+                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
-        try:
-            with self.explained("open"):
-                if self.path == MEMORY:
-                    self._db.executescript(_SCHEMA)
-                self._check_format()
-                # Fail now, at opening, if the file or its folder isn't writable.
-                _begin(self._db)
-                self._db.execute("ROLLBACK")
-                self.seal = Seal(self._db, self._keyring)
-        except BaseException:
-            self._db.close()
-            raise
+            failed.callback(self._db.close)
+            if self.path == MEMORY:
+                self._db.executescript(_SCHEMA)
+            self._check_format()
+            # Fail now, at opening, if the file or its folder isn't writable.
+            _begin(self._db)
+            self._db.execute("ROLLBACK")
+            self.seal = Seal(self._db, self._keyring)
+            failed.pop_all()
         self._is_open = True
 
     def _inode_on_disk(self) -> int:
@@ -179,15 +174,8 @@ class Database:
         """Raise what fails in the body as a ``JournalError`` about ``doing``."""
         try:
             yield
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, KeyringError, RecursionError) as exc:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
-        except KeyringError as exc:
-            raise JournalError(f"Cannot {doing} the journal {self.path!r}: {exc}") from exc
-        except RecursionError as exc:
-            raise JournalError(
-                f"Cannot {doing} the journal {self.path!r}: the data is nested too deeply; make "
-                "it flatter."
-            ) from exc
 
     @contextmanager
     def intact(self, what: str, remedy: str) -> Iterator[None]:
@@ -249,12 +237,8 @@ def _create_file(path: Path) -> None:
             place(path, _empty())
     except OSError as exc:
         reason = str(durable.storage_error(exc, path)).rstrip(".")
-        raise JournalError(
-            f"The journal cannot be kept in {str(path.parent)!r}. {reason}, or set "
-            f"{ENVIRONMENT_VARIABLE} to a folder that can be written."
-        ) from exc
-    except sqlite3.Error as exc:
-        raise JournalError(_sentence(exc, str(path), "create")) from exc
+        other = f"or set {ENVIRONMENT_VARIABLE} to a folder that can be written"
+        raise JournalError(f"{reason}, {other}.") from exc
 
 
 def set_aside(path: Path) -> Path | None:
@@ -274,21 +258,15 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
     """Rename the existing files of a journal to one new, free name; return the new paths."""
     found = [each for each in endings if path.with_name(path.name + each).exists()]
     names = (f"{stem}{number or ''}{path.suffix}" for number in count())
-    free = next(
-        name
-        for name in names
-        if not any(path.with_name(name + each).exists() for each in ("", *_LOGS))
-    )
+    free = next(each for each in names if not [*path.parent.glob(f"{each}*")])
     return [durable.rename(path.with_name(path.name + each), free + each) for each in found]
 
 
-def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
-    _, _, kind = getattr(exc, "sqlite_errorname", "").partition("_")
-    usual = "check the disk and try again"
-    remedy = durable.TROUBLE["sqlite"].get(kind.partition("_")[0], usual)
-    return f"Cannot {doing} the journal {path!r} ({exc}): {remedy}."
-
-
-def storable(value: str) -> str:
-    """Return ``value`` without lone surrogates, which UTF-8, and so SQLite, can't store."""
-    return value.encode("utf-8", "replace").decode("utf-8")
+def _sentence(exc: Exception, path: str, doing: str) -> str:
+    """Say what failed and what to do; a ``KeyringError`` says that itself."""
+    said = str(exc)
+    if not isinstance(exc, KeyringError):
+        kind = getattr(exc, "sqlite_errorname", type(exc).__name__)
+        named = (each for each in kind.split("_") if each in durable.TROUBLE["journal"])
+        said = f"{exc}; {durable.TROUBLE['journal'][next(named, 'other')]}."
+    return f"Cannot {doing} the journal {path!r}: {said}"

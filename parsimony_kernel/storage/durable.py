@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -46,13 +47,14 @@ class StorageError(SessionError, OSError):
         self.errno = code
 
 
-def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageError:
+def storage_error(exc: Exception, path: Path, doing: str = "write") -> StorageError:
     """Translate ``exc``, raised while ``doing`` something to ``path``, to a ``StorageError``."""
     if isinstance(exc, StorageError):
         return exc
-    usual = f"{exc.strerror or str(exc) or type(exc).__name__}; check the folder and try again"
-    said = TROUBLE["system"].get(errno.errorcode.get(exc.errno or 0, ""), usual)
-    return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=exc.errno)
+    code = getattr(exc, "errno", None)
+    said = TROUBLE["system"].get(errno.errorcode.get(code or 0, ""))
+    said = said or f"{getattr(exc, 'strerror', '') or exc}; check the path and try again"
+    return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=code)
 
 
 @contextmanager
@@ -61,10 +63,8 @@ def _explained(path: Path, doing: str = "write") -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # ValueError: a NUL in the path
         raise storage_error(exc, path, doing) from exc
-    except ValueError as exc:  # a NUL in the path
-        raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
 def _flush(opened: tuple[Path, int]) -> None:
@@ -130,16 +130,25 @@ def _is_synced(path: Path) -> bool:
 @contextmanager
 def _alone(handle: int) -> Iterator[bool]:
     """Hold an advisory lock on the file of ``handle``; yield whether locking is supported."""
-    try:
+    is_alone = False
+    with suppress(OSError, AttributeError):
         fcntl.flock(handle, fcntl.LOCK_EX)
-    except (OSError, AttributeError):
-        yield False
-        return
+        is_alone = True
     try:
-        yield True
+        yield is_alone
     finally:
         # Unlock explicitly: closing isn't enough when a child forked meanwhile shares the lock.
-        fcntl.flock(handle, fcntl.LOCK_UN)
+        if is_alone:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _opened(path: Path, flags: int, mode: int = 0o666) -> Iterator[int]:
+    handle = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -151,13 +160,10 @@ def alone_in(folder: Path) -> Iterator[bool]:
     if os.name == "nt":  # Windows can't open a folder
         yield False
         return
-    with _explained(folder, "lock the folder"):
-        handle = os.open(folder, os.O_RDONLY)
-    try:
-        with _alone(handle) as is_alone:
-            yield is_alone
-    finally:
-        os.close(handle)
+    with ExitStack() as opened:
+        with _explained(folder, "lock the folder"):
+            handle = opened.enter_context(_opened(folder, os.O_RDONLY))
+        yield opened.enter_context(_alone(handle))
 
 
 @contextmanager
@@ -169,14 +175,13 @@ def _drafts(
         path: path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
         for path in files
     }
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handles: dict[Path, int] = {}
     try:
         with ExitStack() as opened:
             for path, data in files.items():
                 with _explained(path):
-                    handles[path] = os.open(drafts[path], flags, mode)
-                    opened.callback(os.close, handles[path])
+                    handles[path] = opened.enter_context(_opened(drafts[path], flags, mode))
                     view = memoryview(data)
                     while view:
                         view = view[os.write(handles[path], view) :]
@@ -250,12 +255,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 def _make_missing(folder: Path, mode: int = 0o777) -> None:
     _refuse_leaving(folder)
-    missing = []
-    while not folder.is_dir():
-        missing.append(folder)
-        if folder == folder.parent:
-            break
-        folder = folder.parent
+    missing = [*takewhile(lambda each: not each.is_dir(), (folder, *folder.parents))]
     for each in reversed(missing):
         each.mkdir(mode=mode, exist_ok=True)
 
@@ -344,26 +344,21 @@ def append_line(path: Path, line: str) -> None:
         raise ValueError(f"One line was expected and {line!r} holds a line break: encode it first.")
     data = line.encode("utf-8", "surrogatepass") + b"\n"
     make_folder(path.parent)
-    with _explained(path, "append to"):
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        flags |= getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(path, flags, 0o666)
-        try:
-            if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
-                # Sync the name first: a failure after the append would leave an unreported line.
-                _sync_names(path.parent)
-            with _alone(handle) as is_alone:
-                end = os.fstat(handle).st_size
-                try:
-                    _append(handle, b"\n" + data if _is_torn(handle, end) else data)
-                except OSError:
-                    if is_alone:
-                        with suppress(OSError):
-                            os.ftruncate(handle, end)
-                    raise
-                _anchored[path] = _unchanged_since(os.fstat(handle))
-        finally:
-            os.close(handle)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with _explained(path, "append to"), _opened(path, flags) as handle:
+        if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
+            # Sync the name first: a failure after the append would leave an unreported line.
+            _sync_names(path.parent)
+        with _alone(handle) as is_alone:
+            end = os.fstat(handle).st_size
+            try:
+                _append(handle, b"\n" + data if _is_torn(handle, end) else data)
+            except OSError:
+                if is_alone:
+                    with suppress(OSError):
+                        os.ftruncate(handle, end)
+                raise
+            _anchored[path] = _unchanged_since(os.fstat(handle))
 
 
 def _append(handle: int, data: bytes) -> None:
@@ -390,13 +385,9 @@ def settle(path: Path) -> None:
     with _explained(path, "sync"):
         # O_NONBLOCK: don't hang if a pipe lies at this path.
         how = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NONBLOCK
-        handle = os.open(path, how)
-        try:
-            with _alone(handle):
-                os.fsync(handle)
-                now = _unchanged_since(os.fstat(handle))
-        finally:
-            os.close(handle)
+        with _opened(path, how) as handle, _alone(handle):
+            os.fsync(handle)
+            now = _unchanged_since(os.fstat(handle))
         _sync_names(path.parent)
         _anchored[path] = now
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.effects import Standing
-from parsimony_kernel.storage.database import Database, storable
+from parsimony_kernel.core.text import utf8
+from parsimony_kernel.storage.database import Database
 
 # Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
@@ -28,14 +28,12 @@ class JournalEffects:
     Args:
         database: the journal's file.
         run_id: the run that the records belong to.
-        clock: the time of records.
         told: maps an action and its inputs to the inputs as recorded.
         answered: maps an answer to the answer as recorded.
     """
 
     database: Database
     run_id: str
-    clock: Clock = SYSTEM_CLOCK
     told: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda action, inputs: inputs
     answered: Callable[[Any], Any] = lambda answer: answer
 
@@ -67,9 +65,9 @@ class JournalEffects:
         with self.database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
             made = db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state, at) "
-                "VALUES (?, ?, ?, ?, 'intended', ?) ON CONFLICT (key) DO NOTHING",
-                (key, self.run_id, storable(action), _json(inputs), self._now()),
+                "INSERT INTO effects (key, run_id, action, inputs, state) "
+                "VALUES (?, ?, ?, ?, 'intended') ON CONFLICT (key) DO NOTHING",
+                (key, self.run_id, utf8(action), _json(inputs)),
             )
             return made.rowcount == 1 and not others
 
@@ -79,15 +77,13 @@ class JournalEffects:
         with self.database.transaction(synced=True) as db:
             # Insert if needed: the intent is missing if the journal was removed in between.
             db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
-                "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
-                "state = excluded.state, answer = excluded.answer, at = excluded.at",
-                (key, self.run_id, told, self._now()),
+                "INSERT INTO effects (key, run_id, action, inputs, state, answer) "
+                "VALUES (?, ?, '', '{}', 'committed', ?) "
+                "ON CONFLICT (key) DO UPDATE SET state = excluded.state, answer = excluded.answer",
+                (key, self.run_id, told),
             )
-            db.execute(
-                f"UPDATE effects SET state = 'committed', answer = ?, at = ? WHERE {_SAME_WRITE}",
-                (told, self._now(), key),
-            )
+            update = f"UPDATE effects SET state = 'committed', answer = ? WHERE {_SAME_WRITE}"
+            db.execute(update, (told, key))
 
     def withdraw(self, key: str) -> None:
         """Record, synced, that the write didn't happen: delete its intent."""
@@ -98,9 +94,6 @@ class JournalEffects:
                 (key, key),
             )
 
-    def _now(self) -> str:
-        return self.clock.now().isoformat()
-
 
 def _open(
     db: sqlite3.Connection, key: str, action: str, inputs: Mapping[str, Any]
@@ -110,7 +103,7 @@ def _open(
         "SELECT key, EXISTS (SELECT 1 FROM turns WHERE turns.run_id = effects.run_id AND "
         "turns.status = 'running') FROM effects "
         "WHERE state = 'intended' AND action = ? AND inputs = ? AND key <> ?",
-        (storable(action), _json(inputs), key),
+        (utf8(action), _json(inputs), key),
     ).fetchall()
 
 

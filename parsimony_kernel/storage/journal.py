@@ -13,27 +13,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    TurnForgotten,
-    parse_event,
-)
+from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten, parse_event
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.core.text import utf8
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
-from parsimony_kernel.storage.database import Database, JournalError, storable
+from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
-GONE: Final = frozenset({"replaced", "forgotten"})
-
-_GONE = f"({', '.join(map(repr, sorted(GONE)))})"
+_GONE = "('forgotten', 'replaced')"
 # The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
 _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
@@ -42,6 +36,10 @@ _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
 _log = logging.getLogger(__name__)
 
 _CUT_OFF = "the kernel ended in the middle of the turn"
+_UNREADABLE = (
+    "The question %r in the journal is damaged, or a newer Parsimony asked it: update Parsimony, "
+    "or run its cell again."
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,6 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
-# Tells whether the process with this id has been running since that time (ISO 8601).
-Alive = Callable[[int, str], bool]
-
-
 def is_alive(pid: int, since: str) -> bool:
     """Return whether process ``pid`` is the one that ran at ``since``; ids are reused."""
     if pid <= 0 or pid == os.getpid():
@@ -102,23 +96,17 @@ class SqliteJournal:
         path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
-        alive: whether a process that ran a turn is still alive.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        clock: Clock = SYSTEM_CLOCK,
-        *,
-        keyring: Keyring | None = None,
-        alive: Alive = is_alive,
+        self, path: Path | str, clock: Clock = SYSTEM_CLOCK, *, keyring: Keyring | None = None
     ) -> None:
         self.database = Database(path, keyring or Keyring())
         self.clock = clock
-        self._alive = alive
+        self._alive: Callable[[int, str], bool] = is_alive
 
     # -- turns
 
@@ -143,15 +131,15 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
-                (storable(notebook), storable(cell_key)),
+                (utf8(notebook), utf8(cell_key)),
             )
-            ordinal, now = _newest(db, storable(notebook)) + 1, self._now()
+            ordinal, now = _newest(db, utf8(notebook)) + 1, self._now()
             texts = run_id, notebook, cell_key, request, model, connection_file
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
                 "ordinal, status, started_at, running_since, pid) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
-                (*map(storable, texts), ordinal, now, now, pid),
+                (*map(utf8, texts), ordinal, now, now, pid),
             )
         return ordinal
 
@@ -178,7 +166,7 @@ class SqliteJournal:
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? WHERE run_id = ?",
-                (storable(connection_file), pid, self._now(), run_id),
+                (utf8(connection_file), pid, self._now(), run_id),
             )
             link(db, run_id, self._now(), _body(started))
         return True
@@ -197,7 +185,7 @@ class SqliteJournal:
         self.database.write(
             f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
             "summary = ?, ended_at = ? WHERE run_id = ?",
-            *(status, storable(summary), self._now(), run_id),
+            *(status, utf8(summary), self._now(), run_id),
             synced=True,
         )
 
@@ -205,26 +193,28 @@ class SqliteJournal:
         """Return the turns of one notebook or of all, oldest first."""
         if notebook is None:
             return self._turns("TRUE ORDER BY rowid")
-        return self._turns("notebook = ? ORDER BY rowid", storable(notebook))
+        return self._turns("notebook = ? ORDER BY rowid", utf8(notebook))
 
     def running(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
         """Return the turns, of one notebook or of all, that are running or were cut off."""
-        name = None if notebook is None else storable(notebook)
+        name = None if notebook is None else utf8(notebook)
         return self._turns("status = 'running' AND notebook = COALESCE(?, notebook)", name)
 
     def context(self, notebook: str, cell_key: str, most: int) -> tuple[TurnRow, ...]:
         """Return the turns that a turn of this cell builds on, oldest first.
 
-        They are the notebook's newest ``most`` that have ended and aren't replaced, forgotten or
-        purged, and the newest of the cell that was replaced.
+        They are the newest ``most`` of the notebook's other cells that have ended and aren't
+        replaced, forgotten or purged, and as the last the newest of the cell that was replaced.
         """
+        cell = utf8(notebook), utf8(cell_key)
         return self._turns(
-            "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? "
+            "rowid IN (SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key <> ? "
             "AND status NOT IN ('forgotten', 'replaced', 'running') AND request <> '' "
             "ORDER BY ordinal DESC LIMIT ?) "
             "UNION SELECT * FROM (SELECT rowid FROM turns WHERE notebook = ? AND cell_key = ? "
-            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) ORDER BY rowid",
-            *(storable(notebook), most, storable(notebook), storable(cell_key)),
+            "AND status = 'replaced' ORDER BY ordinal DESC LIMIT 1)) "
+            "ORDER BY status = 'replaced', rowid",
+            *(*cell, most, *cell),
         )
 
     def _turns(self, which: str, *arguments: Any) -> tuple[TurnRow, ...]:
@@ -233,21 +223,8 @@ class SqliteJournal:
 
     def runs_of(self, notebook: str, cell_key: str) -> frozenset[str]:
         """Return the run ids of a cell's turns."""
-        rows = self.database.select(
-            "SELECT run_id FROM turns WHERE notebook = ? AND cell_key = ?",
-            storable(notebook),
-            storable(cell_key),
-        )
-        return frozenset(run_id for (run_id,) in rows)
-
-    def gone(self, run_ids: Collection[str]) -> frozenset[str]:
-        """Return those of these runs that are replaced or forgotten."""
-        rows = self.database.select(
-            "SELECT run_id FROM turns WHERE run_id IN (SELECT value FROM json_each(?)) "
-            f"AND status IN {_GONE}",
-            json.dumps([*run_ids]),
-        )
-        return frozenset(run_id for (run_id,) in rows)
+        found = self._turns("notebook = ? AND cell_key = ?", utf8(notebook), utf8(cell_key))
+        return frozenset(turn.run_id for turn in found)
 
     def notebook_names(self) -> tuple[str, ...]:
         """Return the names of all notebooks with turns, sorted."""
@@ -259,7 +236,7 @@ class SqliteJournal:
 
         Return ``False`` and change nothing if ``old`` has no turns or ``new`` has some.
         """
-        before, after = storable(old), storable(new)
+        before, after = utf8(old), utf8(new)
         with self.database.transaction(synced=True) as db:
             if _newest(db, after) or not _newest(db, before):
                 return False
@@ -278,7 +255,7 @@ class SqliteJournal:
                 found = db.execute(
                     "UPDATE turns SET status = 'forgotten' WHERE run_id = ? AND notebook = ? "
                     "AND status NOT IN ('running', 'forgotten')",
-                    (run_id, storable(notebook)),
+                    (run_id, utf8(notebook)),
                 )
                 if not found.rowcount:
                     continue
@@ -317,16 +294,27 @@ class SqliteJournal:
         rows = self.database.select(
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
-        return tuple(self._event(seq, body) for seq, body in rows)
+        found = list[AgentEvent]()
+        remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
+        for seq, body in rows:
+            with self.database.intact(f"Entry {seq}", remedy):
+                found.append(parse_event(json.loads(body)))
+        return tuple(found)
 
-    def published(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those snapshots that a turn published which isn't replaced or forgotten."""
+    def hidden(self, published: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Return those snapshots, as (run, path), whose turn is replaced or forgotten.
+
+        A snapshot that another turn published too isn't hidden.
+        """
         rows = self.database.select(
-            f"SELECT {_SNAPSHOT} FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
-            f"AND {_SNAPSHOT} IN (SELECT value FROM json_each(?)) AND status NOT IN {_GONE}",
-            json.dumps([*paths]),
+            "WITH made (run, path) AS (SELECT json_extract(value, '$[0]'), "
+            "json_extract(value, '$[1]') FROM json_each(?)) "
+            f"SELECT run, path FROM made JOIN turns ON run_id = run WHERE status IN {_GONE} "
+            f"AND NOT EXISTS (SELECT * FROM events JOIN turns USING (run_id) WHERE {_PUBLISHES} "
+            f"AND {_SNAPSHOT} = path AND status NOT IN {_GONE})",
+            json.dumps([*published]),
         )
-        return frozenset(path for (path,) in rows)
+        return frozenset(map(tuple, rows))
 
     def witness(self, log: str, seal: str) -> None:
         """Record that the log of an artifact has a line with this digest.
@@ -334,7 +322,7 @@ class SqliteJournal:
         This lets a check find lines that were removed or rewritten. ``log`` is the log's path in
         the workspace.
         """
-        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", storable(log), seal)
+        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", utf8(log), seal)
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """Return the recorded line digests of each artifact log, by its path."""
@@ -349,16 +337,11 @@ class SqliteJournal:
         Args:
             lines: line digests by artifact log; they replace all recorded ones.
         """
-        rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
+        rows = [(utf8(log), seal) for log, seals in lines.items() for seal in seals]
         with self.database.transaction(synced=True) as db:
             db.execute("DELETE FROM log_lines")
             db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
             self.database.seal.renew()
-
-    def _event(self, seq: int, body: Any) -> AgentEvent:
-        remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
-        with self.database.intact(f"Entry {seq}", remedy):
-            return parse_event(json.loads(body))
 
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
@@ -394,23 +377,17 @@ class SqliteJournal:
             f"WHERE turns.status NOT IN {_GONE} AND "
             "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
             "ORDER BY +suspensions.rowid DESC",
-            None if notebook is None else storable(notebook),
+            None if notebook is None else utf8(notebook),
         )
         pending: list[PendingRow] = []
         for nonce, text, *turn in rows:
             try:
-                record = self._record(nonce, text)
-            except JournalError as damaged:
-                # A damaged question must not hide the others.
-                _log.warning("%s", damaged)
+                record = SuspensionRecord.model_validate(json.loads(text))
+            except (TypeError, ValueError):  # it must not hide the others
+                _log.warning(_UNREADABLE, nonce)
                 continue
             pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
-
-    def _record(self, nonce: str, text: Any) -> SuspensionRecord:
-        remedy = ", or a newer Parsimony asked it: update Parsimony, or run its cell again."
-        with self.database.intact(f"The question {nonce!r}", remedy):
-            return SuspensionRecord.model_validate(json.loads(text))
 
     def reopen(self, nonce: str) -> None:
         """Make a question pending again whose answer had no effect; synced."""
@@ -459,7 +436,7 @@ class JournalBreakers:
     clock: Clock = SYSTEM_CLOCK
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        key = storable(name)
+        key = utf8(name)
         try:
             with self.journal.database.transaction() as db:
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()

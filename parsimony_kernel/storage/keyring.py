@@ -10,10 +10,10 @@ import errno
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -37,7 +37,7 @@ class KeyringError(SessionError):
 class Key:
     """A signing key, as stored in the file. ``repr`` doesn't show its secret.
 
-    The last one signs, unless it is ``retired``.
+    The last one signs, unless it is ``retired``; an old one only verifies.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -46,11 +46,6 @@ class Key:
     secret: Annotated[str, Field(min_length=1)] = field(repr=False)
     since: AwareDatetime = field(compare=False)
     retired: AwareDatetime | None = field(default=None, compare=False)
-
-    @property
-    def state(self) -> Literal["current", "old"]:
-        """What the key is good for: an old one only verifies."""
-        return "current" if self.retired is None else "old"
 
 
 Keys = list[Key]
@@ -71,9 +66,6 @@ class Keyring:
         self._path = folder / FILE
         self._clock = clock
 
-    def __repr__(self) -> str:
-        return f"Keyring({str(self._path.parent)!r})"
-
     def current(self) -> Key:
         """Return the key to sign with, created on first use and after a revocation.
 
@@ -83,11 +75,10 @@ class Keyring:
         remedy = ", or set JUPYTER_DATA_DIR to a folder that can be written."
         with _explained("There is no key to sign questions with: ", remedy):
             keys = self._read()
-            if _sign(keys):
-                # Its creator may have been killed before syncing its name.
-                durable.settle(self._path)
-            else:
+            if not _sign(keys):
                 keys = self._change(lambda keys: keys if _sign(keys) else self._renewed(keys))
+            # Its creator may have been killed before syncing its name.
+            durable.settle(self._path)
         return keys[-1]
 
     def get(self, key_id: str) -> Key | None:
@@ -147,10 +138,9 @@ class Keyring:
             raise
 
     def _parsed(self, data: bytes) -> Keys:
-        try:
+        keys: Keys | None = None
+        with suppress(ValidationError):  # it may quote a secret
             keys = _KEYS.validate_json(data)
-        except ValidationError:  # it may quote a secret
-            keys = None
         if keys is None or any(each.key_id != _id_of(each.secret) for each in keys):
             raise KeyringError(
                 f"The file of signing keys {str(self._path)!r} is damaged: restore it from a "

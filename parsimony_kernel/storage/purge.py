@@ -53,14 +53,13 @@ _STILL_OLD = (
 
 @dataclass(frozen=True)
 class Purged:
-    """The numbers of turns and events that a purge emptied, or would empty.
+    """The number of turns that a purge emptied, or would empty.
 
     ``kept`` counts old turns that were left because they may still be needed. ``unfinished`` is
     empty, or one sentence: the rows are emptied, but their old bytes may still be in the file.
     """
 
     turns: int
-    events: int
     kept: int = 0
     unfinished: str = ""
 
@@ -84,20 +83,20 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
     with journal.database.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
-        old = [run_id for run_id, is_needed in rows if not is_needed]
-        counted = "SELECT COUNT(*) FROM events WHERE run_id IN (SELECT value FROM json_each(?))"
-        (events,) = db.execute(counted, (json.dumps(old),)).fetchone()
+    old = [run_id for run_id, is_needed in rows if not is_needed]
     if dry_run:
-        return Purged(len(old), events, len(rows) - len(old))
-    emptied = list[int]()
+        return Purged(len(old), len(rows) - len(old))
+    emptied = 0
     for start in range(0, len(old), _BATCH):
         with journal.database.transaction(synced=True) as db:
             # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
             batch = json.dumps(old[start : start + _BATCH])
             still = db.execute(_STILL_OLD, {**limits, "batch": batch}).fetchall()
-            emptied += [_emptied(db, run_id) for (run_id,) in still]
-    return Purged(len(emptied), sum(emptied), len(rows) - len(emptied), _shrink(journal))
+            for (run_id,) in still:
+                _empty(db, run_id)
+        emptied += len(still)
+    return Purged(emptied, len(rows) - emptied, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
@@ -109,29 +108,25 @@ def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
     )
 
 
-def _emptied(db: sqlite3.Connection, run_id: str) -> int:
-    """Empty the content of a run; return the number of emptied events."""
+def _empty(db: sqlite3.Connection, run_id: str) -> None:
+    """Empty the content of a run."""
     db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
     for table in ("suspensions", "effects", "sent"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
-    emptied = "UPDATE events SET run_id = '', body = '' WHERE run_id = ?"
-    return db.execute(emptied, (run_id,)).rowcount
+    db.execute("UPDATE events SET run_id = '', body = '' WHERE run_id = ?", (run_id,))
 
 
 def _shrink(journal: SqliteJournal) -> str:
     """Vacuum the file and truncate its log; return why that failed, or ``""``."""
     try:
+        runs = any(map(journal.has_process, journal.running()))  # a dead one is no hindrance
         with journal.database.reading("shrink") as db:
-            folded = _folded(db)
-            if any(map(journal.has_process, journal.running())):  # a dead one is no hindrance
-                return folded or f"{_MAY_LIE}, which isn't copied while a turn runs."
-            db.execute("VACUUM")  # split pages still contain old bytes
-            return _folded(db)
+            if not runs:
+                db.execute("VACUUM")  # split pages still contain old bytes
+            # Moves the log into the file.
+            is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except JournalError as exc:
         return f"{_MAY_LIE}. {exc}"
-
-
-def _folded(db: sqlite3.Connection) -> str:
-    """Checkpoint the log into the file and truncate it; return why that failed, or ``""``."""
-    is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    return f"{_MAY_LIE}, because another process reads it." if is_read else ""
+    if is_read:
+        return f"{_MAY_LIE}, because another process reads it."
+    return f"{_MAY_LIE}, which isn't copied while a turn runs." if runs else ""

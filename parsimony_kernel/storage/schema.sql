@@ -35,7 +35,7 @@ CREATE INDEX questions ON suspensions (run_id) WHERE state = 'pending';
 -- The write-ahead log of side effects, by idempotency key.
 CREATE TABLE effects (
     key TEXT PRIMARY KEY, run_id TEXT NOT NULL, action TEXT NOT NULL, inputs TEXT NOT NULL,
-    state TEXT NOT NULL, answer TEXT NOT NULL DEFAULT 'null', at TEXT NOT NULL
+    state TEXT NOT NULL, answer TEXT NOT NULL DEFAULT 'null'
 );
 CREATE INDEX effects_of_run ON effects (run_id);
 CREATE INDEX unfinished_effects ON effects (action) WHERE state = 'intended';

@@ -150,14 +150,12 @@ class Seal:
         seal doesn't match or its key is missing. Call it inside a transaction, so that concurrent
         writes aren't seen.
         """
-        if bad := first_bad(self._db):
-            return bad
-        broken = self._broken()
-        return (0, broken) if broken else None
+        broken = first_bad(self._db) or (0, self._broken())
+        return broken if broken[1] else None
 
     def _broken(self) -> str:
         key_id, text, mac = self._kept()
-        if key_id == _FRESH and not any(True for _ in self._rows()):
+        if key_id == _FRESH and next(iter(self._rows()), None) is None:
             return ""
         if key_id in (_FRESH, _NOBODY):
             return f"nothing seals it, so that anybody could have changed it; {_ACCEPT}"
@@ -170,10 +168,8 @@ class Seal:
         for table in SEALED:
             written, there = sealed.get(table, [0, 0]), found.get(table, (0, 0))
             if tuple(written) != there:
-                return (
-                    f"the rows of {table!r} are not those that were written: {there[0]:,} are "
-                    f"there and {written[0]:,} were sealed"
-                )
+                counts = f"{there[0]:,} are there and {written[0]:,} were sealed"
+                return f"the rows of {table!r} are not those that were written: {counts}"
         return ""
 
     def _kept(self) -> tuple[str, str, str]:
@@ -202,10 +198,9 @@ class Seal:
                 if exc.__cause__ is None or getattr(exc.__cause__, "errno", None) in _PASSING:
                     raise
                 return None
-            if key is None:
-                return None
-            self._keys[key_id] = key
-        return self._keys[key_id]
+            if key is not None:
+                self._keys[key_id] = key
+        return self._keys.get(key_id)
 
     def _rows(self) -> Iterable[tuple[str, int, Row]]:
         for table in SEALED:

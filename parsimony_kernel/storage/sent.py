@@ -11,7 +11,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.storage.database import Database, storable
+from parsimony_kernel.core.text import utf8
+from parsimony_kernel.storage.database import Database
 
 _LISTS = ("messages", "tools")
 
@@ -48,7 +49,7 @@ class SentLog:
             body = json.dumps(rest | told, default=repr)
             db.execute(
                 "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
-                (self.run_id, newest + 1, at, storable(model), body),
+                (self.run_id, newest + 1, at, utf8(model), body),
             )
         self._newest, self._written = newest + 1, texts
 
@@ -74,7 +75,7 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
 def has_asked(database: Database, notebook: str, *, but: str) -> bool:
     """Return whether any model other than ``but`` received a request of this notebook."""
     asked = "SELECT 1 FROM turns JOIN sent USING (run_id) WHERE notebook = ? AND sent.model <> ?"
-    return bool(database.select(f"{asked} LIMIT 1", storable(notebook), but))
+    return bool(database.select(f"{asked} LIMIT 1", utf8(notebook), but))
 
 
 def _text(value: Any) -> bytes:

@@ -45,10 +45,7 @@ def journal_path(workspace: Path) -> Path:
     """Return the path of the journal of ``workspace``."""
     if not is_on_network(workspace):
         return workspace / ARTIFACT_FOLDER / JOURNAL_NAME
-    from jupyter_core.paths import jupyter_data_dir  # deferred: only network file systems need it
-
-    name = hashlib.sha256(os.fsencode(workspace.absolute())).hexdigest()[:16]
-    return Path(jupyter_data_dir()) / "parsimony" / "journals" / f"{name}.sqlite"
+    return _of_user("journals", str(workspace.absolute())).with_suffix(".sqlite")
 
 
 def prepare(workspace: Path) -> None:
@@ -72,7 +69,7 @@ def trust(place: str) -> None:
     ``place`` is the resolved path of a workspace, or the address of a shared store.
     ``StorageError`` if that can't be recorded.
     """
-    durable.create(_trusted(place), os.fsencode(place), mode=0o600)
+    durable.create(_of_user("trusted", place), os.fsencode(place), mode=0o600)
 
 
 def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -80,7 +77,8 @@ def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
 
     Artifacts carry code, and a clone or an archive carries somebody else's.
     """
-    if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not _trusted(place).exists():
+    is_trusted = _of_user("trusted", place).exists()  # a folder can't vouch for itself
+    if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not is_trusted:
         raise durable.StorageError(
             f"What is published in {place!r} was not begun here, and its code would run "
             "as you: look through it, then accept it once with 'jupyter parsimony trust', or set "
@@ -88,15 +86,12 @@ def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def _trusted(place: str) -> Path:
-    """Return the trust marker of ``place``.
-
-    It is in the user's data directory, because a folder can't vouch for itself.
-    """
+def _of_user(folder: str, place: str) -> Path:
+    """Return the path of the file about ``place`` in a folder of the user's data directory."""
     from jupyter_core.paths import jupyter_data_dir  # deferred: few workspaces are new
 
     name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
-    return Path(jupyter_data_dir()) / "parsimony" / "trusted" / name
+    return Path(jupyter_data_dir()) / "parsimony" / folder / name
 
 
 def is_on_network(path: Path) -> bool:

@@ -55,7 +55,7 @@ class FakePast:
 
     def _newest(self, ordinal: int | None) -> int:
         if not self._session.by_turn:
-            raise SessionError("No turn of this kernel's life has changed a variable.")
+            raise SessionError("No turn since this kernel started can be undone.")
         return ordinal or len(self._session.by_turn)
 
 
@@ -98,7 +98,7 @@ class FakeSession(_Session):
         self._running = False
         self.model_name = "scripted"
         self.granted: dict[str, Any] = {}
-        self.has_answers = False
+        self.answers: dict[str, str] = {}
         # Of the executor, the extension wants the ledger and the variables.
         self.variables: dict[str, Any] = {}
         self.executor: Any = SimpleNamespace(

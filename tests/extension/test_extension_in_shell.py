@@ -242,7 +242,7 @@ def test_history_shows_one_turn_step_by_step(
 def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     install(shell, session_factory=lambda _: FakeSession([DONE]))
     assert not shell.run_cell("%agent undo").success
-    assert "No turn of this kernel's life" in capsys.readouterr().out
+    assert "No turn since this kernel started" in capsys.readouterr().out
     shell.run_cell("%%agent\nplot it")
     capsys.readouterr()
     assert shell.run_cell("%agent undo 1").success

@@ -146,8 +146,8 @@ def test_history_shows_undo(notebook: Callable[..., Said]) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("redo", "No turn was undone"),
-        ("diff", "No turn of this kernel's life"),
+        ("redo", "No turn since this kernel started can be re-applied"),
+        ("diff", "No turn since this kernel started can be compared"),
         ("refresh nothing like it", "nothing like it"),
     ],
 )

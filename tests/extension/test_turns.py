@@ -472,7 +472,7 @@ async def test_rerun_answering_cell_approves_nothing_else() -> None:
 
 async def test_answering_cell_after_click_lets_run_all_continue() -> None:
     notebook = Notebook([DONE])
-    notebook.session.has_answers = True
+    notebook.session.answers = {"Which?": "1"}
     notebook.begin("c1")
     await notebook.ask("c1")
     area = notebook.begin("c2")

@@ -37,7 +37,8 @@ def journal(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
 ) -> Iterator[SqliteJournal]:
     path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
-    opened = SqliteJournal(path, clock, alive=lambda pid, _since: pid == 2)
+    opened = SqliteJournal(path, clock)
+    opened._alive = lambda pid, _since: pid == 2
     yield opened
     opened.close()
 
@@ -332,9 +333,9 @@ def _of_format(number: int) -> Callable[[Path], object]:
     [
         (lambda path: path.write_bytes(b""), "journal --set-aside"),
         (lambda path: path.write_bytes(b"no database, but it is long" * 30), "journal --set-aside"),
-        (_of_format(0), "format 0 and this program reads format 6"),
-        (_of_format(3), "format 3 and this program reads format 6"),
-        (_of_format(99), "format 99 and this program reads format 6"),
+        (_of_format(0), "format 0 and this program reads format 7"),
+        (_of_format(3), "format 3 and this program reads format 7"),
+        (_of_format(99), "format 99 and this program reads format 7"),
         (lambda path: path.symlink_to(path.with_name("elsewhere")), "is a link"),
         (Path.mkdir, "Cannot open the journal"),
         (

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.session import memory
-from parsimony_kernel.session.memory import earlier_turns
+from parsimony_kernel.session import context
+from parsimony_kernel.session.context import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
@@ -84,12 +84,19 @@ def row(number: int, status: str = "done", request: str = "", **given: Any) -> T
 
 
 def told(
-    rows: Sequence[TurnRow], events: dict[str, list[AgentEvent]] | None = None, **given: Any
+    rows: Sequence[TurnRow],
+    events: dict[str, list[AgentEvent]] | None = None,
+    *,
+    cell_key: str = "now",
+    **given: Any,
 ) -> list[tuple[str, str]]:
     """What is told of ``rows``: each request with its answer."""
-    messages = earlier_turns(
-        rows, lambda run_id: (events or {}).get(run_id, []), **{"cell_key": "now", **given}
-    )
+    with closing(SqliteJournal(":memory:")) as journal:
+        with journal.database.transaction() as db:
+            values = f"INSERT INTO turns VALUES ({', '.join('?' * len(fields(TurnRow)))})"
+            db.executemany(values, map(astuple, rows))
+        found = journal.context("n.ipynb", cell_key, context.MOST_TURNS)
+    messages = earlier_turns(found, lambda run_id: (events or {}).get(run_id, []), **given)
     assert [m.role for m in messages] == ["user", "assistant"] * (len(messages) // 2)
     texts = [str(m.content) for m in messages]
     return list(zip(texts[::2], texts[1::2], strict=True))
@@ -165,10 +172,10 @@ def test_cells_own_and_purged_turns_are_not_recalled() -> None:
 def test_long_text_is_cut_and_request_keeps_its_form() -> None:
     long = row(1, request="a" * 300_000, summary="b" * 50_000)
     ((request, answer),) = told([long])
-    assert len(request) < memory.REQUEST_CHARS + 30
+    assert len(request) < context.REQUEST_CHARS + 30
     assert request.startswith("<request>\naaa")
     assert request.endswith(" …\n</request>")
-    assert len(answer) == memory.SUMMARY_CHARS
+    assert len(answer) == context.SUMMARY_CHARS
     assert answer.endswith(" …")
 
 
@@ -177,10 +184,10 @@ def test_newest_turns_are_recalled_when_space_is_short(
 ) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
     whole = told(rows)
-    assert sum(len(request) + len(answer) for request, answer in whole) <= memory.MOST_CHARS
+    assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
     assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
-    assert len(told([row(n) for n in range(50)])) == memory.MOST_TURNS
-    monkeypatch.setattr(memory, "MOST_CHARS", 100)
+    assert len(told([row(n) for n in range(50)])) == context.MOST_TURNS
+    monkeypatch.setattr(context, "MOST_CHARS", 100)
     assert told(rows) == []
 
 
@@ -281,7 +288,7 @@ async def test_replaced_turn_is_not_redoable_after_success(scripted: Start) -> N
     session = scripted(run("x = 1"), DONE, run("y = 2"), DONE)
     await turn(session, "a")
     await turn(session, "a")
-    with pytest.raises(SessionError, match="No turn was undone"):
+    with pytest.raises(SessionError, match="can be re-applied"):
         session.past.redo()
     assert session.past.undo()[0] == 2
     assert session.past.redo()[0] == 2
@@ -497,5 +504,5 @@ def test_unreadable_turn_is_recalled_by_its_row() -> None:
     def damaged(_run_id: str) -> Sequence[AgentEvent]:
         raise JournalError("An entry is damaged.")
 
-    messages = earlier_turns([row(1)], damaged, cell_key="now")
+    messages = earlier_turns([row(1)], damaged)
     assert [str(m.content) for m in messages][1] == "summary 1"

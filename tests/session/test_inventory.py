@@ -13,7 +13,7 @@ import pytest
 from parsimony_kernel.core.events import RunStarted, UserInputRequested
 from parsimony_kernel.core.result_text import as_text, variable_in_text
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session.inventory import (
+from parsimony_kernel.session.context import (
     MAX_INSTRUCTIONS_BYTES,
     data_files,
     notebook_in_words,

@@ -56,7 +56,7 @@ FIT: dict[str, Any] = {
     "description": "",
     "parameters_schema": OBJECT,
 }
-NAMELESS = "no provider takes its name: give it"
+NAMELESS = "a name that no tool of every turn has, of 1 to 64 letters"
 TYPES = "give each parameter a name and a type that JSON knows"
 
 
@@ -73,8 +73,8 @@ TYPES = "give each parameter a name and a type that JSON knows"
         (Tool(**{**FIT, "parameters_schema": None}), TYPES),
         (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": object()}}), TYPES),
         (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": float("nan")}}), TYPES),
-        (Tool(**{**FIT, "effect": "banana"}), "its effect is not known: write 'none'"),
-        (named("plan", lambda: 3), "'plan' is a tool of every turn: give yours another name"),
+        (Tool(**{**FIT, "effect": "banana"}), "its effect 'none', 'idempotent' or 'write'"),
+        (named("plan", lambda: 3), "'plan' must be a name that no tool of every turn has"),
         (leaving, r"\(SystemExit: 3\): give each parameter a name and a type"),
     ],
 )

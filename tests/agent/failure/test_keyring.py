@@ -18,7 +18,7 @@ def at(folder: Path, clock: ManualClock | None = None) -> Keyring:
 
 def states(keyring: Keyring) -> list[tuple[str, str]]:
     stored = keyring.keys()
-    return [(key.key_id, key.state) for key in stored]
+    return [(key.key_id, "old" if key.retired else "current") for key in stored]
 
 
 def kept(folder: Path) -> str:

@@ -1,0 +1,388 @@
+"""The context of a turn: the notebook's inventory, instruction files, and earlier turns, capped.
+
+Instruction files (AGENTS.md, PARSIMONY.md) count as the person's words and are only text: they
+don't change approval, share mode, budgets or tools. Forgotten turns are shown to nobody, but stay
+on disk.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.agent.prompts import notebook_context
+from parsimony_kernel.artifacts.provenance import environment
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.conversation import AgentMessage, request_message
+from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.text import counted, plural
+from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
+from parsimony_kernel.execution.inspection import is_exactly
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
+from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
+from parsimony_kernel.session.turn_values import MENDING
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
+
+_INVENTORY_S = 2.0
+_MAX_ARTIFACTS = 20
+_DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
+_MAX_FILES = 40
+_MAX_ENTRIES = 2_000
+# Reserved for first rows of the tables named in the request.
+_ROWS_BYTES = 2 * 1024
+_FIRST_ROWS = 5
+_SCALARS = (str, int, float, bool, type(None))
+_TOLD = {
+    Share.full: "variables with samples and first rows",
+    Share.samples: "variables with samples",
+    Share.schema: "variables without values",
+}
+
+
+# Limits for earlier turns: their number, and the characters in total and per part.
+MOST_TURNS = 10
+MOST_CHARS = 8_000
+REQUEST_CHARS = 600
+SUMMARY_CHARS = 1_200
+CLAUSE_CHARS = 300
+CODE_CHARS = 1_500
+# Most tool calls listed for an unfinished turn.
+MOST_CALLS = 5
+
+_TAKEN_BACK = "Undone by the person since: the variables are as they were before this turn."
+# Statuses of unfinished turns in words; the turn's last message is appended.
+_UNDONE = {
+    "suspended": "Not done; it waits for an answer to this question",
+    "handed_off": "Not done; it was handed back",
+    "stopped": "Not done; it stopped early",
+    "cancelled": "Not done; it was cancelled",
+    "replaced": "Not done; this is its request again",
+}
+
+
+def notebook_in_words(
+    executor: BaseCodeExecutor,
+    folder: Path,
+    artifacts: Sequence[LogEntry],
+    *,
+    request: str = "",
+    earlier_turns: int,
+    replaceable: tuple[str, ...],
+    share: Share = Share.samples,
+    today: date | None = None,
+    answers: Mapping[str, str] | None = None,
+) -> tuple[str, tuple[str, ...]]:
+    """Render the inventory: a block for the first message, and one line per part for people.
+
+    Args:
+        executor: Holds the variables.
+        folder: The notebook's folder, listed for data files.
+        artifacts: Published artifacts, oldest first; the newest are listed.
+        request: Variables named in it come first, then by kind and age.
+        earlier_turns: How many earlier requests the model sees.
+        replaceable: Names that the turn may rebind.
+        share: The share mode; with ``none`` the block only says that it is withheld.
+        today: Adds the date and the versions of libraries.
+        answers: The person's answers that still hold in this kernel, by question.
+    """
+    if share is Share.none:
+        return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
+    variables, more = _variables(executor, share, request)
+    files = data_files(folder)
+    published = [
+        {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
+        for artifact in artifacts[-_MAX_ARTIFACTS:]
+    ]
+    versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
+    context = notebook_context(
+        working_folder=folder.name,
+        files=files,
+        variables=variables,
+        more_variables=more,
+        artifacts=published,
+        replaceable=replaceable,
+        kept_back=KEPT_OF_THE_NOTEBOOK[share],
+        answers=answers,
+        around={} if today is None else {"today": f"{today:%Y-%m-%d, %a}", "versions": versions},
+    )
+    names = ", ".join(str(variable["name"]) for variable in variables)
+    parts = (
+        (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
+        (variables, f"{_TOLD[share]}: {names}"),
+        (files, f"{plural('name', len(files))} of {counted(len(files), 'data file')}"),
+        (published, f"{plural('title', len(published))} of {counted(len(published), 'artifact')}"),
+    )
+    return context, tuple(line for part, line in parts if part)
+
+
+def _variables(
+    executor: BaseCodeExecutor, share: Share, request: str
+) -> tuple[list[dict[str, Any]], int]:
+    """Summarize the variables for the model, and count those that didn't fit."""
+    bound, ledger = executor.variables(), executor.origin_ledger
+    words = frozenset(re.findall(r"\w+", request.casefold()))
+
+    def place(name: str) -> tuple[bool, int, bool, int]:
+        """Sort key: named in the request, kind, tables made from no other variable, newest first.
+
+        Scalars with names of one or two letters, as loops leave behind, come last in kind.
+        """
+        value, origin = bound[name], ledger.get(name)
+        is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
+        kind, age = 4 if is_leftover else rank(value), 0 if origin is None else origin.cell_run
+        is_derived = origin is not None and bool(origin.inputs)
+        return name.casefold() not in words, kind, kind == 0 and is_derived, -age
+
+    def told() -> tuple[list[dict[str, Any]], int]:
+        variables = {name: bound[name] for name in sorted(bound, key=place)}
+        if share is Share.schema:
+            summaries, more = summarise(variables)
+            return [shape_of(each) for each in summaries], more
+        summaries, more = summarise(variables, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
+        _add_rows(summaries, variables, None if share is Share.full else words)
+        return summaries, more
+
+    # Summaries call ``repr`` of user-defined classes, hence the deadline.
+    guard = CodeGuard(_INVENTORY_S)
+    try:
+        with guard:
+            return guard.call(told)
+    except (DeadlineReached, KeyboardInterrupt):
+        return [], len(bound)
+
+
+def _add_rows(
+    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: frozenset[str] | None
+) -> None:
+    """Add first rows of the tables in ``named`` (``None``: of all) while there is room."""
+    room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())
+    factory = OutputFactory()
+    for summary in summaries:
+        name = summary["name"]
+        is_meant = named is None or name.casefold() in named
+        if summary.get("type") != "dataframe" or not is_meant:
+            continue
+        table = factory.convert(variables[name], name)
+        rows = table.first_rows(_FIRST_ROWS) if isinstance(table, DataFrameObject) else []
+        room -= len(json.dumps(rows, ensure_ascii=False).encode())
+        if room < 0:
+            return
+        if rows:
+            summary["rows_begin"] = rows
+
+
+def data_files(folder: Path) -> tuple[str, ...]:
+    """Return at most 40 data files in ``folder`` and one level below, as relative paths."""
+
+    def is_data(path: Path) -> bool:  # a folder such as sales.parquet is one table
+        return path.suffix.lower() in _DATA_SUFFIXES and not path.name.startswith(".")
+
+    top = sorted(islice(folder.glob("*"), _MAX_ENTRIES))
+    folders = (each for each in top if not each.name.startswith((".", "_")) and not is_data(each))
+    below = islice(chain.from_iterable(each.glob("*") for each in folders), _MAX_ENTRIES)
+    found = filter(is_data, chain(top, sorted(below)))
+    return tuple(each.relative_to(folder).as_posix() for each in islice(found, _MAX_FILES))
+
+
+# -- instructions
+
+INSTRUCTION_FILES = ("AGENTS.md", "PARSIMONY.md")
+MAX_INSTRUCTIONS_BYTES = 8 * 1024
+
+
+@dataclass(frozen=True)
+class Written:
+    """An instruction file: path in the workspace, text as sent (capped), SHA-256 of all of it."""
+
+    path: str
+    text: str
+    sha: str
+
+    @property
+    def block(self) -> str:
+        """The text as appended to the system prompt."""
+        return f'<instructions from="{self.path}">\n{self.text.strip()}\n</instructions>'
+
+
+def read_instructions(folder: Path, workspace: Path) -> tuple[Written, ...]:
+    """Read the nearest instruction file of each name, from ``folder`` up to ``workspace``.
+
+    Unreadable or blank files, and links out of the workspace, are skipped.
+    """
+    root, here = workspace.resolve(), folder.resolve()
+    places = [each for each in (here, *here.parents) if each.is_relative_to(root)]
+    found: list[Written] = []
+    for name in INSTRUCTION_FILES:
+        there = (each for place in places if (each := _read_instruction(place / name, root)))
+        found += islice(there, 1)
+    return tuple(found)
+
+
+def _read_instruction(path: Path, root: Path) -> Written | None:
+    try:
+        if not path.resolve(strict=True).is_relative_to(root):
+            return None
+        content = path.read_bytes()
+    except OSError:
+        return None
+    text = content[:MAX_INSTRUCTIONS_BYTES].decode("utf-8", "replace")
+    if len(content) > MAX_INSTRUCTIONS_BYTES:
+        text = f"{text}\n… the rest is left out: {MAX_INSTRUCTIONS_BYTES // 1024} KB are read."
+    sha = hashlib.sha256(content).hexdigest()
+    return Written(path.relative_to(root).as_posix(), text, sha) if text.strip() else None
+
+
+def instructions_in_words(
+    files: Sequence[Written], before: ev.RunStarted | None
+) -> tuple[str, ...]:
+    """Render one line per instruction file, noting those changed since the turn ``before``."""
+    known = before.instructions if before else {}
+    changed = ", which has changed since the turn before"
+    return tuple(
+        f"your instructions in {each.path}"
+        f"{'' if known.get(each.path, each.sha) == each.sha else changed}"
+        for each in files
+    )
+
+
+# -- earlier turns
+
+
+def earlier_turns(
+    rows: Sequence[TurnRow],
+    events_of: Callable[[str], Sequence[ev.AgentEvent]],
+    share: Share = Share.samples,
+) -> tuple[AgentMessage, ...]:
+    """Render the turns that a new one builds on as chat messages, oldest first.
+
+    Each turn is a request and an answer. A completed turn gives its summary, and its request is
+    followed by the code that ran. An unfinished one gives a clause, and the calls of the user's
+    tools that worked. An undone one says so. The cell's own previous turn is left out unless it was
+    cut off after such calls, and so are the oldest beyond ``MOST_CHARS`` characters.
+
+    Args:
+        rows: The turns, as ``SqliteJournal.context`` returns them.
+        events_of: Returns the events of a turn by its id; if they can't be read, the turn's row
+            alone is used.
+        share: ``schema`` reduces each turn to its request and status; ``none`` gives no messages.
+    """
+    if share is Share.none:
+        return ()
+    messages: list[AgentMessage] = []
+    room = MOST_CHARS
+    for row in reversed(rows):
+        events: Sequence[ev.AgentEvent] = ()
+        with suppress(JournalError):
+            events = events_of(row.run_id)
+        ended = any(isinstance(event, ev.RunCompleted) for event in events)
+        # Nothing else records what this cell's tools did before its kernel died.
+        if row.status == "replaced" and (ended or not _done_by_tools(events)):
+            continue
+        keeps = share is Share.schema
+        request, answer = _asked(row, events, keeps=keeps), _came_to(row, events, keeps=keeps)
+        room -= len(request) + len(answer)
+        if room < 0:
+            break
+        messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
+    return tuple(messages)
+
+
+def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
+    """Render a turn's request, with the newest successful code that fits in ``CODE_CHARS``."""
+    # An error's message is not the person's own text, and may quote data.
+    asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
+    request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
+    if keeps or row.status != "done" or is_taken_back(events):
+        return request
+    codes = (
+        str(event.arguments.get("code", "")).strip()
+        for event in _worked(events)
+        if event.tool_name == "run_code"
+    )
+    code = "\n\n".join(codes)
+    if len(code) > CODE_CHARS:
+        code = f"… {code[-CODE_CHARS:]}"
+    return f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>" if code else request
+
+
+def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
+    if is_taken_back(events):
+        return _TAKEN_BACK
+    if row.status == "done":
+        return "Done." if keeps else _cut(row.summary, SUMMARY_CHARS) or "Done."
+    if keeps:
+        return f"{_UNDONE[row.status]}."
+    # The model reads names in backticks as results of the turn; a question may name others.
+    why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
+    told = f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+    done = _done_by_tools(events)
+    return f"{told}\nDone before that, and not to be done again:\n{done}" if done else told
+
+
+def _worked(events: Sequence[ev.AgentEvent]) -> list[ev.ToolEvent]:
+    return [event for event in events if isinstance(event, ev.ToolEvent) and event.ok]
+
+
+def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
+    """List the successful calls of the user's own tools, one line each, newest last."""
+    answers = {
+        event.tool_call_id: event.content
+        for event in events
+        if isinstance(event, ev.ToolResultObserved)
+    }
+    calls = [event for event in _worked(events) if event.tool_type == "function"]
+    lines = (
+        f"{each.tool_name} {json.dumps(each.arguments, ensure_ascii=False)}: "
+        f"{' '.join(answers.get(each.tool_call_id, 'ok').split())}"
+        for each in calls[-MOST_CALLS:]
+    )
+    return "\n".join(_cut(line, CLAUSE_CHARS) for line in lines)
+
+
+def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
+    """Whether the turn was undone after it ended, and not redone."""
+    is_back = False
+    for event in events:
+        if isinstance(event, ev.TurnTakenBack):
+            is_back = not event.redone
+        elif ev.is_terminal(event):
+            is_back = False
+    return is_back
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
+
+
+# -- artifacts
+
+
+def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, ...]:
+    """Return the newest visible snapshot of each artifact in the workspace, oldest first.
+
+    Snapshots of forgotten turns are hidden, unless another turn published the same one.
+
+    Raises:
+        JournalError, StorageError: The journal or a log can't be read.
+    """
+
+    def visible(entries: Sequence[LogEntry]) -> list[LogEntry]:
+        hidden = journal.hidden([(each.run_id, each.path) for each in entries])
+        return [each for each in entries if (each.run_id, each.path) not in hidden]
+
+    newest = [entry for entry in store.list() if entry.kind != "notebook"]
+    shown = {entry.ref: [entry] for entry in visible(newest)}
+    found: list[LogEntry] = []
+    for entry in newest:
+        log = shown.get(entry.ref) or visible(store.history(entry.kind, entry.logical_id))
+        found += log[-1:]
+    return tuple(found)
