@@ -8,7 +8,6 @@ import decimal
 import enum
 import fractions
 import functools
-import gc
 import logging
 import operator
 import pathlib
@@ -19,7 +18,6 @@ import types
 import uuid
 import weakref
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -71,20 +69,6 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """Return the ``__dict__`` of an instance, bypassing any override by its class."""
     attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
     return attributes
-
-
-def referents(value: Any) -> list[Any]:
-    """Return the objects that the garbage collector reports an object to hold.
-
-    Modules and classes are left out, because they lead everywhere.
-    """
-    held = gc.get_referents(value)
-    if any(type(each) is dict for each in held):
-        with suppress(Exception):  # boundary: user object - a class may say what its dictionary is
-            # Attributes count as direct parts, whether or not the ``__dict__`` was materialized.
-            own = attributes_of(value)
-            held = [part for each in held for part in (own.values() if each is own else (each,))]
-    return [each for each in held if not issubclass(type(each), type | types.ModuleType)]
 
 
 def is_theirs(kind: type) -> bool:
