@@ -92,11 +92,6 @@ def is_frame(kind: type) -> bool:
     return issubclass(kind, loaded("pandas", "DataFrame", "Series"))
 
 
-def beside(frame: Any) -> list[Any]:
-    """Return a pandas frame's attributes, without its values and labels."""
-    return [each for name, each in attributes_of(frame).items() if name != "_mgr"]
-
-
 def copies_lazily() -> bool:
     """Return whether pandas uses copy-on-write: a copy takes no memory until a write."""
     pandas = sys.modules["pandas"]

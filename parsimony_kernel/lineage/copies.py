@@ -43,13 +43,6 @@ _ABSENT = object()
 _SAMPLED = 1_000
 
 
-class Content(NamedTuple):
-    """The content of an object: its items, and its fields by name or descriptor."""
-
-    items: Any
-    fields: dict[Any, Any]
-
-
 # Items: sequences and mappings
 
 
@@ -58,25 +51,9 @@ def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
-def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
-    """Return whether two mappings hold the identical objects; ``now`` is modified.
-
-    A weak reference added since is no change and stays: its referent removes it from here when it
-    dies.
-    """
-    for key in _new_references(now, held):
-        del now[key]
-    return same_objects(now, held) and same_objects(now.values(), held.values())
-
-
-def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]:
-    if len(now) <= len(held) or ref not in set(map(type, now.values())):
-        return {}
-    return {key: each for key, each in now.items() if type(each) is ref and key not in held}
-
-
 def _same_items(now: Any, held: Any) -> bool:
-    return same_mapping(now, held) if type(held) is dict else same_objects(now, held)
+    is_same = same_objects(now, held)
+    return is_same and (type(held) is not dict or same_objects(now.values(), held.values()))
 
 
 def _parts_of(items: Any) -> Collection[Any]:
@@ -91,7 +68,7 @@ class Native(NamedTuple):
             live ones.
         put: gives a value these items; raises if that's impossible.
         copy: returns the items to store in a copy.
-        same: compares the current items, which it may modify, with those of a copy.
+        same: compares the current items with those of a copy.
         parts: returns the objects in the items, without the keys of mappings.
     """
 
@@ -117,9 +94,8 @@ def _numbers(kind: Any) -> Native:
 
 def _refilled(kind: Any, look: Callable[[Any], Any], fill: Callable[[Any, Any], None]) -> Native:
     def put(value: Any, items: Any) -> None:
-        more = _new_references(look(value), items) if type(items) is dict else {}
         kind.clear(value)
-        fill(value, {**items, **more} if more else items)
+        fill(value, items)
 
     return Native(look, put)
 
@@ -376,8 +352,8 @@ class Kind:
             return own + int(plain_array(value).nbytes)
         return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
 
-    def look(self, value: Any) -> Content:
-        """Return the current content of ``value``, for comparing or walking."""
+    def look(self, value: Any) -> tuple[Any, dict[Any, Any]]:
+        """Return the current items of ``value``, and its fields by name or descriptor."""
         fields: dict[Any, Any] = {}
         for member in self.members:
             try:
@@ -388,46 +364,12 @@ class Kind:
             fields |= classes.attributes_of(value)
             for name in self.skipped & fields.keys():
                 del fields[name]
-        return Content(self.native.look(value), fields)
+        return self.native.look(value), fields
 
-    def copy(self, value: Any) -> Content:
-        """Return a copy of the current content of ``value``."""
-        items, fields = self.look(value)
-        return Content(self.native.copy(items), fields)
-
-    def is_same(self, value: Any, held: Content) -> bool:
-        """Return whether ``value`` still has the content ``held``."""
-        items, fields = self.look(value)
-        return same_mapping(fields, held.fields) and self.native.same(items, held.items)
-
-    def parts(self, held: Content) -> Collection[Any]:
-        """Return the objects in the content ``held``, without the keys of mappings."""
-        items = self.native.parts(held.items)
-        return [*items, *held.fields.values()] if held.fields else items
-
-    def set_back(self, value: Any, held: Content) -> None:
-        """Restore the content of ``value``; raises if that's impossible."""
-        own_class = held.fields.get(_CLASS_OF, type(value))
-        if own_class is not type(value):
-            object.__setattr__(value, "__class__", own_class)
-        items, fields = self.look(value)
-        if not self.native.same(items, held.items):
-            self.native.put(value, held.items)
-        for member in self.members:
-            each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
-            if each is _ABSENT and now is not _ABSENT:
-                member.__delete__(value)
-            elif each is not now:
-                member.__set__(value, each)
-        if self.has_attributes:
-            self._set_attributes(classes.attributes_of(value), held.fields)
-
-    def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
-        then = {name: each for name, each in fields.items() if name not in self.members}
-        if self.native is _FRAME or self.native is _WORDS:
-            then |= {name: own[name] for name in self.skipped & own.keys()}
-        then |= {name: {} for name in self.skipped & own.keys() & {"_cache"}}
-        _MAPPING.put(own, then)
+    def parts(self, items: Any, fields: Mapping[Any, Any]) -> Collection[Any]:
+        """Return the objects in some content, without the keys of mappings."""
+        found = self.native.parts(items)
+        return [*found, *fields.values()] if fields else found
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -480,7 +422,7 @@ def _kind(kind: type) -> Kind | None:
 def parts_now(value: Any) -> Collection[Any]:
     """Return the objects in ``value`` now; empty if its kind is unknown."""
     kind = kind_of(value)
-    return kind.parts(kind.look(value)) if kind is not None else ()
+    return kind.parts(*kind.look(value)) if kind is not None else ()
 
 
 def is_opaque(value: Any) -> bool:
@@ -524,19 +466,6 @@ def _native_of(kind: type) -> Native | None:
     if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
         return _BARE
     return STATE if classes.package_of(kind) in _STATE_OF else None
-
-
-def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
-    """Return whether a library object leaves its attribute ``part`` out of its pickled state.
-
-    Such parts are caches, counters, renderers.
-    """
-    if not kind.is_of_library or not type(value).__dictoffset__:
-        return False
-    if all(each is not part for each in classes.attributes_of(value).values()):
-        return False
-    state = value.__getstate__()
-    return isinstance(state, dict) and all(each is not part for each in state.values())
 
 
 def _is_of_python(kind: type) -> bool:
@@ -605,42 +534,82 @@ class Room:
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """An object and a shallow copy of its content; the objects in it have copies of their own."""
+    """An object and a shallow copy of its content; the objects in it have copies of their own.
+
+    Args:
+        kind: how it is copied.
+        value: the object.
+        items: what C code keeps in it.
+        fields: its attributes by name, and its slots by descriptor.
+        size: about how many bytes the copy takes.
+    """
 
     kind: Kind
     value: Any
-    held: Content
+    items: Any
+    fields: dict[Any, Any]
     size: int
-
-    def __post_init__(self) -> None:
-        if type(self.held.items) is State:
-            self.size += len(self.held.items.content)
 
     @classmethod
     def of(cls, value: Any, kind: Kind) -> "Copy":
         """Copy the current content of ``value``."""
-        return cls(kind, value, kind.copy(value), kind.size(value))
+        items, fields = kind.look(value)
+        items, size = kind.native.copy(items), kind.size(value)
+        size += len(items.content) if type(items) is State else 0
+        return cls(kind, value, items, fields, size)
 
     @property
     def parts(self) -> Collection[Any]:
         """The objects in the copied content, without the keys of mappings."""
-        return self.kind.parts(self.held)
+        return self.kind.parts(self.items, self.fields)
+
+    @property
+    def all_parts(self) -> Collection[Any]:
+        """The objects in the copied content, with the keys of a mapping unless all are plain."""
+        items = self.items
+        has_plain_keys = type(items) is not dict or classes.ATOM_IDS.issuperset(
+            map(id, map(type, items))
+        )
+        return self.parts if has_plain_keys else [*self.parts, *items]
 
     @property
     def is_changed(self) -> bool:
         """Whether the object's content has changed; true if the comparison fails."""
         try:
-            return not self.kind.is_same(self.value, self.held)
+            items, fields = self.kind.look(self.value)
+            is_same = _same_items(fields, self.fields)
+            return not (is_same and self.kind.native.same(items, self.items))
         except Exception:  # boundary: user object - its comparison may do anything
             return True
 
     def set_back(self) -> bool:
         """Restore the object's content in place, and return whether that worked."""
         try:
-            self.kind.set_back(self.value, self.held)
+            self._set_back(self.value, self.kind)
         except Exception:  # boundary: user object - its methods may do anything
             return False
         return True
+
+    def _set_back(self, value: Any, kind: Kind) -> None:
+        own_class = self.fields.get(_CLASS_OF, type(value))
+        if own_class is not type(value):
+            object.__setattr__(value, "__class__", own_class)
+        items, fields = kind.look(value)
+        if not kind.native.same(items, self.items):
+            kind.native.put(value, self.items)
+        for member in kind.members:
+            each, now = (known.get(member, _ABSENT) for known in (self.fields, fields))
+            if each is _ABSENT and now is not _ABSENT:
+                member.__delete__(value)
+            elif each is not now:
+                member.__set__(value, each)
+        if kind.has_attributes:
+            own = classes.attributes_of(value)
+            then = {name: each for name, each in self.fields.items() if name not in kind.members}
+            if kind.native is _FRAME or kind.native is _WORDS:
+                then |= {name: own[name] for name in kind.skipped & own.keys()}
+            then |= {name: {} for name in kind.skipped & own.keys() & {"_cache"}}
+            _MAPPING.put(own, then)
 
 
 @dataclass
@@ -702,18 +671,16 @@ class Copies:
             copy = self.by_id.get(id(each))
             if copy is None:
                 kind = kind_of(each)
-                if kind is None and _is_left_out(each, holders):
+                if kind is None and _is_left_out(each, _above(holder, holders)):
                     continue
                 if kind is None:
                     return Kept.NO_WAY
-                if (size := kind.size(each)) > left:
+                if kind.size(each) > left:
                     return Kept.NO_ROOM
-                copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
+                copy = made[id(each)] = Copy.of(each, kind)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
-            parts, items = copy.parts, copy.held.items
-            if type(items) is dict and not classes.ATOM_IDS.issuperset(map(id, map(type, items))):
-                parts = [*parts, *items]  # some of its keys may be mutated too
+            parts = copy.all_parts
             room.effort -= len(parts)
             if left < 0 or room.effort < 0:
                 return Kept.NO_ROOM
@@ -737,11 +704,20 @@ class Copies:
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
-def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
-    """Return whether a holder of ``part`` leaves the path to it out of its pickled state."""
-    for holder in _above(holders[id(part)], holders):
-        if leaves_out(holder.kind, holder.value, part):
-            return True
+def _is_left_out(part: Any, above: Iterable[Copy]) -> bool:
+    """Return whether a holder of ``part`` leaves the path to it out of its pickled state.
+
+    Library objects leave out caches, counters, renderers.
+
+    Args:
+        above: the copies of the holders, from the nearest on.
+    """
+    for holder in above:
+        if holder.kind.is_of_library and type(holder.value).__dictoffset__:
+            own = classes.attributes_of(holder.value).values()
+            state = holder.value.__getstate__() if any(each is part for each in own) else None
+            if isinstance(state, dict) and all(each is not part for each in state.values()):
+                return True
         part = holder.value
     return False
 

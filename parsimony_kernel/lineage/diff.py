@@ -104,7 +104,7 @@ def _words(value: Any, copies: Mapping[int, Copy]) -> str:
     if value is ABSENT or value is GONE:
         return "no longer there"
     copy = copies.get(id(value))
-    return short(value, None if copy is None else copy.held.items)
+    return short(value, None if copy is None else copy.items)
 
 
 def short(value: Any, held: Any = None) -> str:

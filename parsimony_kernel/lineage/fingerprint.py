@@ -117,14 +117,13 @@ class Fingerprint:
             self.is_whole = self.is_whole and classes.is_theirs(kind)
             if known.size(value) > 8 * _MOST_WHOLE:
                 return self._opaque(value, kind)
-        held = known.look(value)
-        items: Any = held.items
+        items, fields = known.look(value)
         if isinstance(items, bytearray | array):
             self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
             self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
         # A class's member names don't count: copying an instance adds one to its class.
         keys = items if isinstance(items, dict) and known.base is not type else ()
-        return [*known.parts(held), *keys]
+        return [*known.parts(items, fields), *keys]
 
     def _items(self, value: Any) -> Collection[Any]:
         """Return all items, or a sample if there are very many."""
