@@ -179,7 +179,7 @@ class Checkpoints:
 
     def _protect(self, what: Cell) -> str:
         bound = self.bindings()
-        self._room.begin_cell()
+        self._room = Room(self._room.bytes)  # another cell, of what is left
         likely, others = suspects(what, bound)
         newest = self._taken[max(self._taken)]
         doubted = dict[str, Kept]()
@@ -212,9 +212,8 @@ class Checkpoints:
         for value in bound.values():
             if id(value) in held and kind_of(value) is not None:
                 self._keep(newest, value)
-        newest.copies.lost |= {
-            key: each for key, each in held.items() if key not in newest.copies.by_id
-        }
+        by_id = newest.copies.by_id
+        newest.copies.lost |= {key: each for key, each in held.items() if key not in by_id}
 
     def _keep(self, newest: State, value: Any) -> Kept:
         kept = newest.copies.keep(value, self._room)
@@ -286,15 +285,8 @@ class Checkpoints:
         """
         now = dict(self.bindings())
         images = {**change.images, **self._drifted(change, now)}
-        touched = {key for key, image in images.items() if image.is_changed}
-        holding = self._holding(now.values())
-        holds = holding.holders(now, {key: image.value for key, image in images.items()})
-        later = self._later(change, now, touched, holding, holds)
-        changed = {
-            key: copy
-            for key, copy in change.copies.by_id.items()
-            if key in images and key not in touched
-        }
+        later, touched, holds = self._later(change, images, now)
+        changed = change.copies.only(images.keys() - touched).by_id
         held = {name: each for name, found in holds.items() if (each := found & changed.keys())}
         names = {name: was for name, was in change.before.items() if name not in later}
         for name in held.keys() - change.before.keys() - later:
@@ -314,22 +306,22 @@ class Checkpoints:
         return back, self._change(stood, changed, held)
 
     def _later(
-        self,
-        change: Change,
-        now: Bindings,
-        touched: set[int],
-        holding: Holding,
-        holds: Mapping[str, set[int]],
-    ) -> set[str]:
-        """Find the names that an undo must leave alone: bound or changed since, or sharing parts.
+        self, change: Change, images: Mapping[int, Copy], now: Bindings
+    ) -> tuple[set[str], set[int], dict[str, set[int]]]:
+        """Find what an undo of ``change`` must leave alone: bound or changed since, sharing parts.
 
         Args:
-            change: the change to undo.
+            change: the change.
+            images: the content of the mutated objects after it, by id.
             now: the current bindings.
-            touched: the ids of the objects that have changed since; those to leave alone are added.
-            holding: the graph of the objects that ``now`` holds.
-            holds: for each name, the ids of the mutated objects that it holds now.
+
+        Returns:
+            The names to leave alone; the ids of the objects to leave alone; and for each name, the
+            ids of the mutated objects that it holds now.
         """
+        touched = {key for key, image in images.items() if image.is_changed}
+        holding = self._holding(now.values())
+        holds = holding.holders(now, {key: image.value for key, image in images.items()})
         before, after = change.before, change.after.look()
         bound = {name for name in before if now.get(name, ABSENT) is not after.get(name, ABSENT)}
         later = bound | {
@@ -350,10 +342,7 @@ class Checkpoints:
             if run.actor == "user" and ref.version == change.versions.get(ref.name)
         }
         later.update(name for name in used & made.keys() if copying.is_opaque(made[name]))
-        held = {
-            **holds,
-            **{name: was.held | holds.get(name, set()) for name, was in before.items()},
-        }
+        held = holds | {name: was.held | holds.get(name, set()) for name, was in before.items()}
         more = later
         while more:
             touched.update(*(held.get(name, ()) for name in later))
@@ -361,7 +350,7 @@ class Checkpoints:
             more = {name for name, each in held.items() if not touched.isdisjoint(each)}
             more = (more | holding.holders(made, new).keys()) - later
             later |= more
-        return later
+        return later, touched, holds
 
     def _drifted(self, change: Change, now: Bindings) -> dict[int, Copy]:
         """Copy the library objects that drifted by themselves, without a change by a cell, by id.

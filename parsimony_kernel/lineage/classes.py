@@ -3,21 +3,12 @@
 No code of a metaclass runs, and no package is imported.
 """
 
-import datetime
-import decimal
 import enum
-import fractions
-import functools
-import logging
-import operator
-import pathlib
-import re
 import sys
 import tomllib
 import types
-import uuid
-import weakref
 from collections.abc import Collection, Mapping
+from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
@@ -27,17 +18,12 @@ _name_of = type.__dict__["__name__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
 
 
-def said_module(kind: type) -> Any:
-    """Return ``__module__`` of a class, which may be any object; empty if it has none."""
-    try:
-        return _module_of(kind)
-    except AttributeError:
-        return ""
-
-
 def module_of(kind: type) -> str:
     """Return the module name of a class, empty if it has none."""
-    module = said_module(kind)
+    try:
+        module = _module_of(kind)
+    except AttributeError:
+        return ""
     return module if type(module) is str else ""
 
 
@@ -95,9 +81,8 @@ def is_frame(kind: type) -> bool:
 def copies_lazily() -> bool:
     """Return whether pandas uses copy-on-write: a copy takes no memory until a write."""
     pandas = sys.modules["pandas"]
-    if int(pandas.__version__.partition(".")[0]) >= 3:
-        return True
-    return pandas.get_option("mode.copy_on_write") is True
+    is_always = int(pandas.__version__.partition(".")[0]) >= 3
+    return is_always or pandas.get_option("mode.copy_on_write") is True
 
 
 def is_tabular(value: Any) -> bool:
@@ -105,37 +90,29 @@ def is_tabular(value: Any) -> bool:
     return module_of(type(value)).startswith(("pandas.", "polars."))
 
 
-# The most frequent ones first, because every container is checked for them.
-ATOMS = frozenset(
-    {
-        int, float, str, bool, type(None), bytes, complex, frozenset, range, slice,
-        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
-        decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
-        type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
-        functools.cached_property, types.GenericAlias, types.UnionType, types.GetSetDescriptorType,
-        types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
-        object, operator.itemgetter, operator.attrgetter, types.CodeType, types.TracebackType,
-    }
-)  # fmt: skip
-ATOM_IDS = frozenset(map(id, ATOMS))
-_ATOMIC = (
-    types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
-)  # fmt: skip
-_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
-# Objects of these modules describe classes and are never mutated.
-_DESCRIBING = frozenset({"dataclasses", "typing"})
 # Known facts about classes, packages and files by name: rows of words.
 FACTS: dict[str, dict[str, str]] = tomllib.loads(
     files(__package__).joinpath("facts.toml").read_text(encoding="utf-8")
 )
+
+
+def _named(table: str) -> tuple[type, ...]:
+    rows = FACTS[table].items()
+    return tuple(
+        getattr(import_module(module), name) for module, row in rows for name in row.split()
+    )
+
+
+ATOMS = frozenset(_named("atoms"))
+ATOM_IDS = frozenset(map(id, ATOMS))
+_ATOMIC = _named("atomic")
+_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
+# Objects of these modules describe classes and are never mutated.
+_DESCRIBING = frozenset({"dataclasses", "typing"})
 TABLES, _CONSTANT = (
     {package: tuple(row.split()) for package, row in FACTS[each].items()}
     for each in ("tables", "constant")
 )
-
-
-# By identity: a class may have a hash of its own.
-SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
 
 
 def is_immutable(value: Any) -> bool:
@@ -147,7 +124,7 @@ def is_immutable(value: Any) -> bool:
 def is_atomic(value: Any) -> bool:
     """Return whether ``value``, and all that is reached through it, is immutable."""
     kind = type(value)
-    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
+    if id(kind) in ATOM_IDS or issubclass(kind, _ATOMIC):
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
@@ -172,11 +149,6 @@ def is_scalar_of_pandas(kind: type) -> bool:
 
 def is_missing(value: Any) -> bool:
     """Return whether ``value`` is missing: ``None``, a NaN or NaT, or ``pandas.NA``."""
-    kind = type(value)
-    if value is None or kind is float:
-        return value is None or value != value
-    if is_scalar_of_pandas(kind):
-        return any(value is each for each in loaded("pandas", "NaT", "NA"))
-    if module_of(kind) == "numpy" and issubclass(kind, loaded("numpy", "generic")):
-        return value.dtype.kind in "fcmM" and bool(value != value)
-    return False
+    if issubclass(type(value), float):
+        return float.__ne__(value, value)
+    return value is None or any(value is each for each in loaded("pandas", "NaT", "NA"))

@@ -15,8 +15,8 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
+from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array
 
 _STATE_OF, OUTSIDE = (
     frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
@@ -37,7 +37,6 @@ _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
-_WEAK = frozenset({"weakref", "_weakrefset"})
 _ALL = slice(None)
 _ABSENT = object()
 _SAMPLED = 1_000
@@ -113,14 +112,8 @@ def _same_members(now: Any, held: Any) -> bool:
 
 
 def _same_array(now: Any, held: Any) -> bool:
-    if now.shape != held.shape or now.dtype != held.dtype:
-        return False
-    if now.flags.writeable != held.flags.writeable:
-        return False
-    if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
-        mine, its = (each.reshape(-1).view("u1") for each in (now, held))
-        return bool((mine == its).all())
-    return bool(now.tobytes() == held.tobytes())
+    looks = [(each.shape, each.dtype, each.flags.writeable) for each in (now, held)]
+    return looks[0] == looks[1] and bool(now.tobytes() == held.tobytes())
 
 
 def _objects_of(items: Any) -> Collection[Any]:
@@ -154,6 +147,10 @@ def is_free(value: Any) -> bool:
     return classes.is_frame(type(value)) and classes.copies_lazily()
 
 
+def _manager_of(value: Any) -> Any:
+    return classes.attributes_of(value)["_mgr"]
+
+
 def _copied_manager(manager: Any) -> Any:
     return manager.copy(deep=not classes.copies_lazily())
 
@@ -169,8 +166,9 @@ def _same_managers(one: Any, other: Any) -> bool:
     return (
         len(one.blocks) == len(other.blocks)
         and all((a is b or a.is_(b)) and same_objects(a.names, b.names) for a, b in axes)
+        # A block that was written to since the copy is another one, with a record of its own.
         and all(
-            list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
+            a.refs is b.refs and list(a.mgr_locs) == list(b.mgr_locs)
             for a, b in zip(one.blocks, other.blocks, strict=True)
         )
     )
@@ -189,10 +187,6 @@ def _objects_in(manager: Any) -> list[Any]:
 
 
 # Frames and series of polars. Columns are shared until one is written to, so a copy is free.
-
-
-def _is_polars(kind: type) -> bool:
-    return kind in classes.loaded("polars", "DataFrame", "Series")
 
 
 def _same_polars(value: Any, held: Any) -> bool:
@@ -253,20 +247,8 @@ def _put_members(value: type, items: dict[str, Any]) -> None:
 
 
 _BARE = Native()
-_ARRAY = Native(
-    plain_array,
-    _put_array,
-    copy=_copied_array,
-    same=_same_array,
-    parts=_objects_of,
-)
-_FRAME = Native(
-    lambda value: classes.attributes_of(value)["_mgr"],
-    _put_manager,
-    _copied_manager,
-    _same_managers,
-    _objects_in,
-)
+_ARRAY = Native(plain_array, _put_array, _copied_array, _same_array, _objects_of)
+_FRAME = Native(_manager_of, _put_manager, _copied_manager, _same_managers, _objects_in)
 _POLARS = Native(
     lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, lambda items: ()
 )
@@ -377,11 +359,7 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS, (_CLASS_OF, _BASES)) if classes.is_theirs(value) else None
-    known = _kind(kind)
-    if known is not None and known.native is _FRAME:
-        # Accessors are created on first access, and code may register more.
-        return replace(known, skipped=_OF_FRAMES.union(known.base._accessors))
-    return known
+    return _kind(kind)
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -390,8 +368,9 @@ def _kind(kind: type) -> Kind | None:
     if classes.is_frame(kind):
         own = classes.loaded("pandas", "DataFrame", "Series")
         base: Any = next(each for each in kind.__mro__ if each in own)
-        return Kind(kind, base, _FRAME, (_CLASS_OF,), has_attributes=True)
-    if _is_polars(kind):
+        skipped = _OF_FRAMES.union(base._accessors)  # which are created on first access
+        return Kind(kind, base, _FRAME, (_CLASS_OF,), skipped, has_attributes=True)
+    if kind in classes.loaded("polars", "DataFrame", "Series"):
         return Kind(kind, kind, _POLARS)
     if kind in classes.loaded("matplotlib.category", "UnitData"):
         return Kind(kind, object, _WORDS, (), frozenset({"_counter"}), True, True)
@@ -408,15 +387,10 @@ def _kind(kind: type) -> Kind | None:
     is_plain = is_array or kind in _CONTAINERS or kind in _MEMBERS
     named = [vars(each)[name] for each in kind.__mro__ for name in _MEMBERS.get(each, "").split()]
     slots = [member for each in kind.__mro__ for member in _slots_of(each)]
-    return Kind(
-        kind,
-        base,
-        native,
-        (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
-        frozenset() if classes.is_theirs(kind) else _caches(kind),
-        kind.__dictoffset__ != 0,
-        not is_plain,
-    )
+    members = [*named, *slots] if is_plain else [_CLASS_OF, *named, *slots]
+    skipped = frozenset[str]() if classes.is_theirs(kind) else _caches(kind)
+    has_attributes = kind.__dictoffset__ != 0
+    return Kind(kind, base, native, (*members,), skipped, has_attributes, not is_plain)
 
 
 def parts_now(value: Any) -> Collection[Any]:
@@ -527,10 +501,6 @@ class Room:
     effort: int = CELL_EFFORT
     cell_bytes: int = CELL_BYTES
 
-    def begin_cell(self) -> None:
-        """Reset the budget per cell before another cell runs."""
-        self.effort, self.cell_bytes = CELL_EFFORT, CELL_BYTES
-
 
 @dataclass(slots=True, eq=False)
 class Copy:
@@ -560,17 +530,9 @@ class Copy:
 
     @property
     def parts(self) -> Collection[Any]:
-        """The objects in the copied content, without the keys of mappings."""
-        return self.kind.parts(self.items, self.fields)
-
-    @property
-    def all_parts(self) -> Collection[Any]:
-        """The objects in the copied content, with the keys of a mapping unless all are plain."""
-        items = self.items
-        has_plain_keys = type(items) is not dict or classes.ATOM_IDS.issuperset(
-            map(id, map(type, items))
-        )
-        return self.parts if has_plain_keys else [*self.parts, *items]
+        """The objects in the copied content, with the keys of a mapping."""
+        parts = self.kind.parts(self.items, self.fields)
+        return [*parts, *self.items] if type(self.items) is dict else parts
 
     @property
     def is_changed(self) -> bool:
@@ -660,18 +622,17 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
-            if issubclass(type(each), ref) and not any(
-                above.kind.is_of_library and classes.package_of(above.kind.of) not in _WEAK
-                for above in _above(holder, holders)
-            ):  # the notebook's own, and no library's
+            if issubclass(type(each), ref):
                 each = ref.__call__(each)
+                if not classes.is_theirs(type(each)):  # libraries keep weak references to anything
+                    continue
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
             copy = self.by_id.get(id(each))
             if copy is None:
                 kind = kind_of(each)
-                if kind is None and _is_left_out(each, _above(holder, holders)):
+                if kind is None and _is_left_out(each, holders):
                     continue
                 if kind is None:
                     return Kept.NO_WAY
@@ -680,7 +641,7 @@ class Copies:
                 copy = made[id(each)] = Copy.of(each, kind)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
-            parts = copy.all_parts
+            parts = copy.parts
             room.effort -= len(parts)
             if left < 0 or room.effort < 0:
                 return Kept.NO_ROOM
@@ -704,15 +665,15 @@ class Copies:
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
-def _is_left_out(part: Any, above: Iterable[Copy]) -> bool:
+def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     """Return whether a holder of ``part`` leaves the path to it out of its pickled state.
 
     Library objects leave out caches, counters, renderers.
 
     Args:
-        above: the copies of the holders, from the nearest on.
+        holders: the copies by which the objects were found, by the ids of these.
     """
-    for holder in above:
+    while (holder := holders[id(part)]) is not None:
         if holder.kind.is_of_library and type(holder.value).__dictoffset__:
             own = classes.attributes_of(holder.value).values()
             state = holder.value.__getstate__() if any(each is part for each in own) else None
@@ -720,13 +681,6 @@ def _is_left_out(part: Any, above: Iterable[Copy]) -> bool:
                 return True
         part = holder.value
     return False
-
-
-def _above(holder: Copy | None, holders: Mapping[int, Copy | None]) -> Iterator[Copy]:
-    """Yield ``holder`` and the copies that hold it, from the nearest on."""
-    while holder is not None:
-        yield holder
-        holder = holders[id(holder.value)]
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

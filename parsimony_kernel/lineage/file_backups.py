@@ -1,13 +1,11 @@
 """Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
-import hashlib
-import uuid
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 from parsimony_kernel.storage import durable
 
 # The budget for the copies of one turn, in bytes.
@@ -20,20 +18,17 @@ class FileState:
 
     Args:
         path: the file.
-        copy: the file with its old content, ``None`` if it didn't exist.
+        folder: where a copy of its old content is, whose name is ``was``.
+        was: the SHA-256 of the old content, empty if the file didn't exist.
         size: the old size in bytes.
         then: the SHA-256 of the content that the turn left there, empty if it left no file.
     """
 
     path: Path
-    copy: Path | None
+    folder: Path
+    was: str = ""
     size: int = 0
     then: str = ""
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the file has changed since the turn."""
-        return _sha(self.path) != self.then
 
 
 class Files:
@@ -94,7 +89,7 @@ class Files:
         kept, self._kept, self._begun = self._kept, [], 0
         first = (each for each in _first(kept) if str(each.path) not in self._made)
         states = [replace(each, then=_sha(each.path)) for each in first]
-        return tuple(each for each in states if each.copy is None or _sha(each.copy) != each.then)
+        return tuple(each for each in states if each.was != each.then)
 
 
 def _first(states: Sequence[FileState]) -> tuple[FileState, ...]:
@@ -111,45 +106,41 @@ def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState
     """
     inverse, left = [], []
     for state in states:
-        if state.is_changed:
-            is_back = state.copy is not None and _sha(state.copy) == _sha(state.path)
-            left += [] if is_back else [state]
-            continue
-        folder = state.path.parent if state.copy is None else state.copy.parent
-        before = _state(state.path, folder)
-        _put_back(state)
-        inverse.append(replace(before, then=_sha(state.path)))
+        if (now := _sha(state.path)) == state.then:
+            before = _state(state.path, state.folder)
+            _put_back(state)
+            inverse.append(replace(before, then=state.was))
+        elif now != state.was:
+            left.append(state)
     return inverse, left
 
 
 def _state(path: Path, folder: Path) -> FileState:
     if not path.is_file():
-        return FileState(path, None)
+        return FileState(path, folder)
     data = durable.read(path)
-    copy = folder / uuid.uuid4().hex
-    durable.create(copy, data, mode=0o600)
-    return FileState(path, copy, len(data))
+    was = content_sha(data)
+    durable.replace(folder / was, data, mode=0o600)  # anew, because old copies are purged
+    return FileState(path, folder, was, len(data))
 
 
 def _put_back(state: FileState) -> bool:
     """Restore a file, and return whether its content differed."""
-    if state.copy is None:
-        there = state.path.is_file()
-        if there:
-            durable.remove(state.path)
-        return there
-    data = durable.read(state.copy)
-    if not state.path.is_file():
-        durable.replace(state.path, data)
-    elif durable.read(state.path) == data:
+    if _sha(state.path) == state.was:
         return False
-    else:
+    if not state.was:
+        durable.remove(state.path)
+        return True
+    data = durable.read(state.folder / state.was)
+    if state.path.is_file():
         durable.rewrite(state.path, lambda _: data)  # keeps its mode
+    else:
+        durable.replace(state.path, data)
     return True
 
 
 def _sha(path: Path) -> str:
-    try:
-        return hashlib.sha256(durable.read(path)).hexdigest() if path.is_file() else ""
-    except OSError:
-        return ""
+    """Return the SHA-256 of a file, empty if there is none that can be read."""
+    with suppress(OSError):
+        return content_sha(durable.read(path)) if path.is_file() else ""
+    return ""

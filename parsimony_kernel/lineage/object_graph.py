@@ -59,15 +59,12 @@ def holds_objects(value: Any) -> bool:
 
 def part_at(value: Any, path: Steps) -> Any:
     """Follow ``path`` from ``value`` as far as possible without running code."""
+    own = classes.attributes_of
     for step in path:
-        if step is None or classes.is_tabular(value):
+        if step is None:
             return value
         try:
-            inner = (
-                _item(value, step[0])
-                if isinstance(step, tuple)
-                else classes.attributes_of(value)[step]
-            )
+            inner = _item(value, step[0]) if isinstance(step, tuple) else own(value)[step]
         except (AttributeError, LookupError, TypeError):
             return value
         if inner is value:
@@ -134,29 +131,44 @@ class Holding:
         """Return, for each of ``names`` that holds any of ``targets``, the ids of these targets."""
         if not targets:
             return {}
-        parts = dict(self._parts)
-        for key, more in self._views_of(targets).items():
-            parts[key] = [*parts.get(key, ()), *more]
-        leads = _leading_to(targets, parts)
-        found = {}
+        self._link_arrays(targets)
+        found, leads = {}, self._leading_to(targets)
         for name, value in names.items():
-            if id(value) not in leads:
-                continue
-            seen, pending = {id(value)}, [id(value)]
+            seen, pending = set[int](), [id(value)]
             while pending:
-                more = [
-                    each
-                    for each in parts.get(pending.pop(), ())
-                    if each in leads and each not in seen
-                ]
-                seen.update(more)
-                pending += more
-            found[name] = seen & targets.keys()
+                key = pending.pop()
+                if key in leads and key not in seen:
+                    seen.add(key)
+                    pending += self._parts.get(key, ())
+            if seen:
+                found[name] = seen & targets.keys()
+        return found
+
+    def _link_arrays(self, targets: Mapping[int, Any]) -> None:
+        """Let each array lead to the targets whose memory overlaps its own."""
+        changed = [value for value in targets.values() if buffers.is_array(value)]
+        sharing = defaultdict[int, list[Any]](list)
+        for value in filter(buffers.is_array, self.objects.values() if changed else ()):
+            sharing[id(buffers.owner(value))].append(value)
+        for value in changed:
+            for other in sharing[id(buffers.owner(value))]:
+                if other is not value and buffers.overlap(value, other):
+                    self._parts.setdefault(id(other), []).append(id(value))
+
+    def _leading_to(self, targets: Mapping[int, Any]) -> set[int]:
+        """Return the ids of ``targets`` and of all objects that lead to them."""
+        found, known = set(targets), 0
+        while known < len(found):
+            known = len(found)
+            # Holders were mostly visited before their parts: one reversed pass finds nearly all.
+            for key in reversed(self._parts):
+                if not found.isdisjoint(self._parts[key]):
+                    found.add(key)
         return found
 
     def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Yield the objects in ``parts`` that still have to be walked into."""
-        for part in self._holding_any(list(parts)):
+        for part in parts:
             key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
@@ -169,42 +181,15 @@ class Holding:
             self.objects[key] = part
             yield part
 
-    def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
-        """Yield ``parts`` without stretches of containers that hold nothing but plain values."""
-        for start in range(0, len(parts), _MANY):
-            run = parts[start : start + _MANY]
-            if (
-                COMMON_IDS.issuperset(map(id, map(type, run)))
-                and classes.ATOM_IDS.issuperset(map(id, map(type, gc.get_referents(*run))))
-                and self._copies.by_id.keys().isdisjoint(map(id, run))
-            ):
-                self.objects.update(zip(map(id, run), run, strict=True))
-            else:
-                yield from run
-
     def _parts_of(self, value: Any, most: int) -> list[Any]:
         """Return the mutable parts of an object, and an array's base; at most ``most`` of them."""
         copy = self._copies.by_id.get(id(value))
-        held = _now_held(value, self._most_of_one) if copy is None else copy.all_parts
+        held = _now_held(value, self._most_of_one) if copy is None else copy.parts
         parts = [part for part in held if id(type(part)) not in classes.ATOM_IDS]
         is_array = id(type(value)) not in COMMON_IDS and buffers.is_array(value)
         if is_array and value.base is not None:
             parts.append(value.base)
         return parts[:most]
-
-    def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
-        """Map the id of each array to the ids of the targets whose memory overlaps its own."""
-        views = defaultdict[int, list[int]](list)
-        if not (changed := [value for value in targets.values() if buffers.is_array(value)]):
-            return views
-        sharing = defaultdict[int, list[Any]](list)
-        for value in filter(buffers.is_array, self.objects.values()):
-            sharing[id(buffers.owner(value))].append(value)
-        for value in changed:
-            for other in sharing[id(buffers.owner(value))]:
-                if other is not value and buffers.overlap(value, other):
-                    views[id(other)].append(id(value))
-        return views
 
 
 def _now_held(value: Any, most: int | None) -> Iterable[Any]:
@@ -216,7 +201,7 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     if most is not None and id(kind) in COMMON_IDS:
         return islice(value.values() if kind is dict else value, most)
     if buffers.has_memory(kind) and kind is not memoryview:
-        arrays = (array for array in buffers.arrays_of(value) or () if array.dtype.hasobject)
+        arrays = (array for array, _ in buffers.blocks_of(value) if array.dtype.hasobject)
         cells = chain.from_iterable(buffers.plain_array(array).flat for array in arrays)
         own = classes.attributes_of(value).items() if classes.is_frame(kind) else ()
         return islice(chain((each for name, each in own if name != "_mgr"), cells), most)
@@ -225,21 +210,7 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     return gc.get_referents(value)
 
 
-def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
-    """Return the ids of ``targets`` and of all objects that lead to them."""
-    found, known = set(targets), 0
-    while known < len(found):
-        known = len(found)
-        # Holders were mostly visited before their parts, so one reversed pass finds nearly all.
-        for key in reversed(parts):
-            if not found.isdisjoint(parts[key]):
-                found.add(key)
-    return found
-
-
 # The names that lead to mutated objects: their own, those of shared memory, those of holders
-
-_LAST_OUTPUTS = ("_", "__", "___")
 
 
 def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
@@ -274,7 +245,8 @@ def names_of(
     is_alone = all(
         buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
     )
-    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+    outputs = namespace.get("_oh")
+    if is_alone and _are_only_bound(touched, (namespace, outputs, after, *earlier), shown):
         return found
     columns = {id(after[name]) for name in columns_only & found}
     columns -= {id(after[name]) for name in found - columns_only}
@@ -313,33 +285,26 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
 
 
 def _are_only_bound(
-    touched: Mapping[int, Any],
-    names: Collection[str],
-    snapshots: Iterable[Mapping[str, Any]],
-    namespace: Mapping[str, Any],
-    held: tuple[Any, ...],
+    touched: Mapping[int, Any], bindings: Iterable[Any], held: tuple[Any, ...]
 ) -> bool:
-    """Return whether only their names, IPython's outputs and one another hold these objects.
+    """Return whether nothing but ``bindings`` and one another hold these objects.
 
     Decided by the reference count, without a walk.
+
+    Args:
+        touched: the objects, by id.
+        bindings: mappings; those that are no ``dict`` don't count.
+        held: objects to which the caller holds a further reference.
     """
-    bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
-    outputs = namespace.get("_oh")
-    if type(outputs) is not dict:
-        outputs = {}
+    bindings = {id(each): each for each in bindings if type(each) is dict}.values()
     kinds = ((id(type(each)), each) for each in touched.values())
     small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
     inside = Counter(map(id, gc.get_referents(*small)))
     del kinds, small
     for key in touched:
-        shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
-        known = inside[key] + len(shown)
-        known += sum(
-            id(each.get(name)) == key
-            for each in bindings.values()
-            for name in (*names, *shown, *_LAST_OUTPUTS)
-        )
-        known += 2 * sum(id(each) == key for each in held)
+        known = inside[key] + 2 * sum(id(each) == key for each in held)
+        for each in bindings:
+            known += sum(map(is_, each.values(), repeat(touched[key])))
         # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:
             return False
