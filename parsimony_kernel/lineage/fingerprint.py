@@ -29,7 +29,7 @@ _POINTS = 256
 _WHOLE_BYTES = 32 * 2**10
 _MOST_ITEMS = 256
 _MOST_WHOLE = 8 * _MOST_ITEMS
-_DEEPEST = 5
+_DEEPEST = 4
 # Other metaclasses may define a hash or attributes with user code.
 _METACLASSES = (type, ABCMeta, EnumMeta)
 
@@ -79,10 +79,8 @@ class Fingerprint:
         if classes.ATOM_IDS.issuperset(map(id, map(type, parts))):
             self._alive.append(parts)
             return []
-        found = [p for p in parts if id(type(p)) in COMMON_IDS or not classes.is_atomic(p)]
-        mutable = set(map(id, found))
-        self._alive.append([each for each in parts if id(each) not in mutable])
-        return found
+        self._alive.append([each for each in parts if id(type(each)) in classes.ATOM_IDS])
+        return [p for p in parts if id(type(p)) in COMMON_IDS or not classes.is_atomic(p)]
 
     def _inside(self, value: Any) -> Collection[Any]:
         """Return the objects that ``value`` holds, and record its other content."""
@@ -92,18 +90,9 @@ class Fingerprint:
         if issubclass(kind, classes.loaded("numpy", "ndarray")):
             return self._array(value)
         if classes.is_frame(kind):
-            own = classes.attributes_of(value)
-            named = [each for name, each in own.items() if name == "_name" or name[0] != "_"]
-            blocks = [block.values for block in own["_mgr"].blocks]
-            return [*own["_mgr"].axes, *blocks, *named, *(own.get("_attrs") or {}).values()]
+            return self._frame(classes.attributes_of(value))
         if issubclass(kind, classes.loaded("pandas", "Index")):
             return list(value.names)  # its labels are immutable
-        if issubclass(kind, classes.loaded("pandas.api.extensions", "ExtensionArray")):
-            self._left -= 4
-            self.seen.append(id(getattr(value, "_dtype", None)))
-            inside = [*arrays_inside(value)]
-            self.is_whole = self.is_whole and bool(inside)
-            return inside
         if any(kind is each for each in classes.loaded("polars", "DataFrame", "Series")):
             return self._polars(value.to_frame() if hasattr(value, "to_frame") else value)
         if kind is FunctionType:
@@ -176,6 +165,34 @@ class Fingerprint:
             return list[Any](value.ravel().tolist())
         self.seen.append(value.tobytes())
         return ()
+
+    def _frame(self, own: dict[str, Any]) -> Collection[Any]:
+        """Record the columns and labels of a pandas frame with the attributes ``own``.
+
+        Arrays count by their content: pandas puts equal ones in their place when it likes.
+        """
+        blocks, axes = own["_mgr"].blocks, own["_mgr"].axes
+        self.seen.append([len(blocks), *map(id, axes)])
+        parts = [each for name, each in own.items() if name == "_name" or name[0] != "_"]
+        parts += [name for axis in axes for name in axis.names]
+        for values in (block.values for block in blocks):
+            self._left -= 4
+            if self._left <= 0:
+                self.is_whole = False
+                break
+            plain = classes.loaded("numpy", "ndarray")
+            arrays = [values]
+            if not isinstance(values, plain):
+                arrays = [each for each in arrays_inside(values) if each is not values]
+            self.seen.append(id(getattr(values, "_dtype", None)))
+            self.is_whole = self.is_whole and bool(arrays)
+            for each in arrays:
+                if isinstance(each, plain):
+                    parts += self._array(each)
+                else:  # it is immutable, and shares its memory
+                    self.seen.append(id(each))
+                    self._alive.append(each)
+        return [*parts, *(own.get("_attrs") or {}).values()]
 
     def _polars(self, frame: Any) -> Collection[Any]:
         """Record a polars frame by hashes of some rows.

@@ -203,14 +203,18 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     if buffers.has_memory(kind) and kind is not memoryview:
         arrays = (array for array, _ in buffers.blocks_of(value) if array.dtype.hasobject)
         cells = chain.from_iterable(buffers.plain_array(array).flat for array in arrays)
-        own = classes.attributes_of(value).items() if classes.is_frame(kind) else ()
-        return islice(chain((each for name, each in own if name != "_mgr"), cells), most)
+        if most is not None or not classes.is_frame(kind):
+            return islice(cells, most)
+        own = classes.attributes_of(value).items()
+        return chain(cells, (each for name, each in own if name != "_mgr"))
     if kind is types.FunctionType:
         return parts_now(value)
     return gc.get_referents(value)
 
 
 # The names that lead to mutated objects: their own, those of shared memory, those of holders
+
+_LAST_OUTPUTS = ("_", "__", "___")
 
 
 def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
@@ -245,8 +249,7 @@ def names_of(
     is_alone = all(
         buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
     )
-    outputs = namespace.get("_oh")
-    if is_alone and _are_only_bound(touched, (namespace, outputs, after, *earlier), shown):
+    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     columns = {id(after[name]) for name in columns_only & found}
     columns -= {id(after[name]) for name in found - columns_only}
@@ -285,26 +288,29 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
 
 
 def _are_only_bound(
-    touched: Mapping[int, Any], bindings: Iterable[Any], held: tuple[Any, ...]
+    touched: Mapping[int, Any],
+    names: Collection[str],
+    snapshots: Iterable[Mapping[str, Any]],
+    namespace: Mapping[str, Any],
+    held: tuple[Any, ...],
 ) -> bool:
-    """Return whether nothing but ``bindings`` and one another hold these objects.
+    """Return whether only their names, IPython's outputs and one another hold these objects.
 
     Decided by the reference count, without a walk.
-
-    Args:
-        touched: the objects, by id.
-        bindings: mappings; those that are no ``dict`` don't count.
-        held: objects to which the caller holds a further reference.
     """
-    bindings = {id(each): each for each in bindings if type(each) is dict}.values()
+    bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
+    outputs = namespace.get("_oh")
+    if type(outputs) is not dict:
+        outputs = {}
     kinds = ((id(type(each)), each) for each in touched.values())
     small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
     inside = Counter(map(id, gc.get_referents(*small)))
     del kinds, small
     for key in touched:
-        known = inside[key] + 2 * sum(id(each) == key for each in held)
-        for each in bindings:
-            known += sum(map(is_, each.values(), repeat(touched[key])))
+        shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
+        known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
+        said = (*names, *shown, *_LAST_OUTPUTS)
+        known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
         # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:
             return False
