@@ -86,7 +86,7 @@ class Progress:
         if self._store is not None:
             back = self._store.put_back(self._before, keep_new=True)
         if self._files is not None:
-            files = self._files.put_back(self._files_before)
+            files = self._files.give_back(self._files.since(self._files_before))
             back = replace(back, restored=(*back.restored, *files))
         return adding(as_restored(outcome, back), "variables", in_words(back)) if back else outcome
 

@@ -5,13 +5,11 @@ from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 
-from parsimony_kernel.lineage.classes import attributes_of, copies_lazily, is_frame, loaded
+from parsimony_kernel.lineage import classes
+from parsimony_kernel.lineage.classes import copies_lazily, is_frame, loaded
 
 _MOST_BLOCKS = 64
-_INSIDE = (
-    "_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right", "_sparse_values",
-    "_sparse_index",
-)  # fmt: skip
+_INSIDE = classes.FACTS["arrays"]["inside"].split()
 
 
 def is_array(value: Any) -> bool:
@@ -37,17 +35,7 @@ def has_memory(kind: type) -> bool:
 
 
 def _blocks(frame: Any) -> Any:
-    return attributes_of(frame)["_mgr"].blocks
-
-
-def arrays_of(value: Any) -> list[Any] | None:
-    """Return the arrays that hold a value's data, ``None`` if it is no frame or array."""
-    kind = type(value)
-    if not is_frame(kind):
-        return [value] if has_memory(kind) else None
-    plain = sys.modules["numpy"].ndarray
-    blocks = _blocks(value)[:_MOST_BLOCKS]
-    return [block.values for block in blocks if type(block.values) is plain]
+    return classes.attributes_of(frame)["_mgr"].blocks
 
 
 def blocks_of(value: Any) -> list[tuple[Any, int]]:
@@ -55,10 +43,11 @@ def blocks_of(value: Any) -> list[tuple[Any, int]]:
 
     In this record, pandas with copy-on-write tracks which frames share a block; 0 if none.
     """
-    records: dict[int, int] = {}
-    if is_frame(type(value)) and copies_lazily():
-        records = {id(block.values): id(block.refs) for block in _blocks(value)[:_MOST_BLOCKS]}
-    return [(array, records.get(id(array), 0)) for array in arrays_of(value) or ()]
+    kind = type(value)
+    if not is_frame(kind):
+        return [(value, 0)] if has_memory(kind) else []
+    is_lazy, blocks = copies_lazily(), _blocks(value)[:_MOST_BLOCKS]
+    return [(b.values, id(b.refs) if is_lazy else 0) for b in blocks if is_array(b.values)]
 
 
 def is_alone(value: Any) -> bool:
@@ -69,14 +58,13 @@ def is_alone(value: Any) -> bool:
     """
     if not is_frame(type(value)):
         return is_array(value) and _is_seen_by_none(value)
-    for block in _blocks(value):
-        if block.refs.has_reference():
-            return False
+    return copies_lazily() and not any(
+        block.refs.has_reference()
         # One reference is held by the block, one by the call.
-        is_plain = is_array(block.values)
-        if is_plain and (getrefcount(block.values) > 2 or not _is_seen_by_none(block.values)):
-            return False
-    return copies_lazily()
+        or (is_array(block.values) and getrefcount(block.values) > 2)
+        or (is_array(block.values) and not _is_seen_by_none(block.values))
+        for block in _blocks(value)
+    )
 
 
 def _is_seen_by_none(array: Any) -> bool:
@@ -106,31 +94,16 @@ def overlap(one: Any, other: Any) -> bool:
     return bool(sys.modules["numpy"].may_share_memory(one, other))
 
 
-def same_memory(one: Any, other: Any) -> bool:
-    """Return whether two NumPy or pandas arrays are the same view of the same memory."""
-    if one is other:
-        return True
-    arrays = loaded("numpy", "ndarray")
-    if isinstance(one, arrays) and isinstance(other, arrays):
-        return bool(one.__array_interface__ == other.__array_interface__)
-    if type(one) is not type(other) or not hasattr(one, "dtype") or one.dtype is not other.dtype:
-        return False
-    pairs = list(zip(arrays_inside(one), arrays_inside(other), strict=False))
-    return bool(pairs) and all(same_memory(mine, its) for mine, its in pairs)
-
-
 def frame_bytes(frame: Any) -> int:
     """Return the memory of a frame's columns in bytes, without the text of Python strings."""
-    return sum(int(getattr(block.values, "nbytes", 0)) for block in _blocks(frame))
+    return _bytes_of(_blocks(frame))
 
 
 def unshared_bytes(manager: Any, frame: Any) -> int:
     """Return the bytes that ``manager``, a lazy copy of the one of ``frame``, doesn't share."""
-    live = set[int]().union(*map(_owners, _blocks(frame)))
-    blocks = (block for block in manager.blocks if live.isdisjoint(_owners(block)))
+    live = {id(block.refs) for block in _blocks(frame)}
+    return _bytes_of(block for block in manager.blocks if id(block.refs) not in live)
+
+
+def _bytes_of(blocks: Iterable[Any]) -> int:
     return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
-
-
-def _owners(block: Any) -> set[int]:
-    """Return the ids of the objects that own the memory of a block."""
-    return {id(owner(each)) for each in (block.values, *arrays_inside(block.values))}

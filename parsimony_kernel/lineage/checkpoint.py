@@ -18,20 +18,10 @@ from parsimony_kernel.analysis.calls import MUTATES_RECEIVER
 from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage import copies as copying
 from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic, module_of
-from parsimony_kernel.lineage.copies import (
-    ROOM_BYTES,
-    STATE,
-    Copies,
-    Copy,
-    Kept,
-    Room,
-    bytes_of,
-    is_free,
-    is_opaque,
-    kind_of,
-)
+from parsimony_kernel.lineage.copies import Copies, Copy, Kept, Room, kind_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import Reach, suspects
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects, part_at
@@ -89,52 +79,6 @@ class Was(NamedTuple):
     held: Set[int]
 
 
-def set_back(
-    place: "Checkpoints",
-    names: Mapping[str, Was],
-    changed: Mapping[int, Copy],
-    lost: Set[int],
-    when: Moment,
-    *,
-    keep_new: bool = False,
-) -> PutBack:
-    """Restore the bindings ``names`` and the content of the objects ``changed``.
-
-    Args:
-        place: the checkpoints of the namespace.
-        names: the earlier state of each name.
-        changed: copies of the mutated objects, by id.
-        lost: the ids of objects that may have been mutated without a copy.
-        when: the moment to which this goes back.
-        keep_new: whether to leave alone names that didn't exist then.
-    """
-    namespace, given = place.namespace(), place.given()
-    broken = {key for key, copy in changed.items() if not copy.set_back()}
-    restored, removed, kept, gone = set[str](), set[str](), set[str](), set[str]()
-    for name, was in names.items():
-        value = given.get(name, ABSENT) if was.value is ABSENT else was.value
-        if value is ABSENT:
-            if keep_new:
-                kept.add(name)
-                continue
-            if namespace.pop(name, ABSENT) is not ABSENT:
-                removed.add(name)
-        else:
-            is_other = namespace.get(name, ABSENT) is not value or bool(was.held & changed.keys())
-            namespace[name] = value
-            if was.held & (lost | broken):
-                gone.add(name)
-                if is_other:
-                    place.ledger.go_back(name, 0)  # its content has no known origin
-                continue
-            if is_other:
-                restored.add(name)
-        place.ledger.go_back(name, was.version)
-    if restored or removed:
-        place.ledger.put_back(restored | removed, when)
-    return PutBack(shown(restored), shown(removed), shown(kept), shown(gone))
-
-
 def _differing(before: Bindings, now: Bindings) -> set[str]:
     """Return the names whose bindings differ, without new imports: keeping these does no harm."""
     names = {*before, *now}
@@ -175,183 +119,6 @@ class Change:
     size: int
 
 
-def change_since(
-    place: "Checkpoints",
-    before: State,
-    changed: Mapping[int, Copy],
-    holds: Mapping[str, Set[int]],
-) -> Change | None:
-    """Return the difference from ``before`` to now, or ``None`` if there is none.
-
-    Args:
-        place: the checkpoints of the namespace.
-        before: the earlier state.
-        changed: copies of the objects whose content has changed, by id.
-        holds: for each name, the ids of the objects it held that changed, or may have.
-    """
-    now, versions = dict(place.bindings()), place.ledger.versions()
-    other = _differing(before.bindings, now)
-    if not (other or holds):
-        return None
-    # Names that merely got a new version get their old one back with the rest.
-    counted = {
-        name
-        for name in now.keys() & before.bindings.keys()
-        if versions.get(name, 0) != before.versions.get(name, 0)
-    }
-    names = {name: _was(before, name, holds) for name in {*other, *holds, *counted}}
-    copies, images = _held_by(before.copies, names), dict[int, Copy]()
-    for key in changed.keys() & copies.by_id.keys():
-        try:
-            images[key] = Copy.of(changed[key].value, changed[key].kind)
-        except Exception:  # boundary: user object - what it holds may be anything
-            copies.lost[key] = changed[key].value
-    return Change(
-        before.when,
-        names,
-        copies,
-        Snapshot({name: now[name] for name in names if name in now}, names.keys() & now.keys()),
-        {name: versions.get(name, 0) for name in names},
-        images,
-        place.ledger.now().runs,
-        _size([before.bindings.get(name) for name in other], copies),
-    )
-
-
-def _was(state: State, name: str, holds: Mapping[str, Set[int]]) -> Was:
-    value, version = state.bindings.get(name, ABSENT), state.versions.get(name, 0)
-    return Was(value, version, holds.get(name, frozenset()))
-
-
-def _held_by(copies: Copies, names: Mapping[str, Was]) -> Copies:
-    """Return the copies of the objects that ``names`` held."""
-    held = copies.reachable(was.value for was in names.values())
-    return copies.only(held.union(*(was.held for was in names.values())))
-
-
-def _size(values: Iterable[Any], copies: Copies) -> int:
-    return sum(map(bytes_of, values)) + sum(
-        unshared_bytes(copy.held.items, copy.value) if is_free(copy.value) else copy.size
-        for copy in copies.by_id.values()
-    )
-
-
-def take_back(place: "Checkpoints", change: Change) -> tuple[PutBack, Change | None]:
-    """Undo ``change``, except where that would destroy later work.
-
-    A name that was rebound or changed again since is left alone, with all objects it holds, and is
-    reported as ``kept``; so is every name that shares a part with it. A person's new name for an
-    object that hasn't changed since doesn't block the undo: it then shows the restored object,
-    with unknown origin.
-
-    Returns:
-        Which names were restored, removed, kept or lost; and the change that redoes it, ``None`` if
-        nothing was undone, so that the undo can be tried again later.
-    """
-    now = dict(place.bindings())
-    change = replace(change, images={**change.images, **_drifted(place, change, now)})
-    since = _since(place, change, now)
-    changed = {
-        key: copy
-        for key, copy in change.copies.by_id.items()
-        if key in change.images and key not in since.touched
-    }
-    images = {key: change.images[key] for key in changed}
-    holds = {name: held for name, found in since.holds.items() if (held := found & changed.keys())}
-    names = {name: was for name, was in change.before.items() if name not in since.later}
-    for name in holds.keys() - change.before.keys() - since.later:
-        names[name] = Was(now[name], 0, holds[name])
-    copies = Copies({**change.copies.by_id, **images})
-    stood = State(now, place.ledger.versions(), place.ledger.now(), copies)
-    done = set_back(place, names, changed, change.copies.lost.keys(), change.when)
-    back = replace(done, kept=shown(since.later))
-    if not done:
-        return back, None
-    # An object that failed to restore has neither its earlier nor its later content.
-    copies.lost = {
-        key: copy.value
-        for key, copy in changed.items()
-        if copy.is_changed and images[key].is_changed
-    }
-    return back, change_since(place, stood, changed, holds)
-
-
-@dataclass
-class _Since:
-    """The parts of a change that an undo must leave alone.
-
-    Args:
-        holds: for each name, the ids of the mutated objects that it holds now.
-        later: the names to leave alone.
-        touched: the ids of the objects to leave alone.
-    """
-
-    holds: dict[str, set[int]]
-    later: set[str]
-    touched: set[int]
-
-
-def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
-    """Find the names and objects that were bound or changed since ``change``."""
-    names = change.before.keys()
-    holding = place.holding(now.values())
-    holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
-    after = change.after.look()
-    bound = {name for name in names if now.get(name, ABSENT) is not after.get(name, ABSENT)}
-    changed = {
-        name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
-    }
-    touched = {key for key, image in change.images.items() if image.is_changed}
-    held = {name for name, was in change.before.items() if not touched.isdisjoint(was.held)}
-    since = _Since(holds, bound | changed | held, touched)
-    made = {
-        name: now[name]
-        for name, was in change.before.items()
-        if was.value is ABSENT and name in now and not is_atomic(now[name])
-    }
-    used = {
-        ref.name
-        for run in place.ledger.cell_runs()[change.runs :]
-        for ref in run.reads
-        if run.actor == "user" and ref.version == change.versions.get(ref.name)
-    }
-    since.later.update(name for name in used & made.keys() if is_opaque(made[name]))
-    held_by = {name: was.held | holds.get(name, set()) for name, was in change.before.items()}
-    held_by = holds | held_by
-    more: set[str] = since.later
-    while more:
-        since.touched.update(*(held_by.get(name, ()) for name in since.later))
-        new = {id(made[name]): made[name] for name in (since.later & made.keys()) - bound}
-        more = holding.holders(made, new).keys() | {
-            name for name, held in held_by.items() if not since.touched.isdisjoint(held)
-        }
-        more -= since.later
-        since.later.update(more)
-    return since
-
-
-def _drifted(place: "Checkpoints", change: Change, now: Bindings) -> dict[int, Copy]:
-    """Copy the library objects that drifted by themselves, without a change by a cell, by id.
-
-    A figure notes that it was drawn, a graph that it was asked for its edges. Such drift doesn't
-    block an undo.
-    """
-    ended = Copies({**change.copies.by_id, **change.images})
-    held = set[int]()
-    for name in change.before.keys() & now.keys():
-        copy, version = ended.by_id.get(id(now[name])), place.ledger.version(name)
-        if copy is None or not copy.kind.is_of_library or version != change.versions[name]:
-            continue
-        if copy.kind.native is not STATE:  # a random generator's state is real work, no drift
-            held |= ended.reachable([now[name]])
-    drifted = [copy for key, copy in ended.changed().items() if key in held] if held else []
-    return {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
-
-
-# Bytes of rebound values that checkpoints after the first may keep alive: one frame of a gigabyte.
-MOST_REPLACED_BYTES = 1_200 * 2**20
-
-
 class Checkpoints:
     """The checkpoints of one namespace, by number, oldest first.
 
@@ -375,7 +142,6 @@ class Checkpoints:
         self._taken: dict[int, State] = {}
         self._next = 0
         self._room = Room()
-        self._replaced = 0
         # Names already reported as not restorable.
         self._named = set[str]()
 
@@ -385,13 +151,14 @@ class Checkpoints:
     def take(self) -> int:
         """Take a checkpoint of the current state and return its number."""
         now = dict(self.bindings())
-        if self._taken:
-            newest = self._taken[max(self._taken)]
-            self._replaced += _bytes_of_replaced(newest.bindings, now)
-            if self._replaced > MOST_REPLACED_BYTES:
-                self._replaced = _bytes_of_replaced(self._thin(keeps_newest=False).bindings, now)
         number, self._next = self._next, self._next + 1
+        if len(self._taken) > 1:  # the newest keeps the values alive that were replaced since
+            newest = self._taken[max(self._taken)].bindings.items()
+            replaced = (value for name, value in newest if now.get(name, ABSENT) is not value)
+            self._room.bytes -= sum(map(copying.bytes_of, replaced))
         self._taken[number] = State(now, self.ledger.versions(), self.ledger.now())
+        if self._room.bytes < 0:
+            self._thin()
         return number
 
     def protect(self, code: str) -> str:
@@ -404,27 +171,24 @@ class Checkpoints:
 
     def protect_call(self, function: Any) -> None:
         """Copy the objects that calling ``function`` may mutate, if the notebook defines it."""
-        if not self._taken:
-            return
-        reach = Reach(self.bindings())
-        reach.run([function])
-        self._protect(Cell(may_mutate=reach.used))
-        self._keep(self._taken[max(self._taken)], function)
+        if self._taken:
+            reach = Reach(self.bindings())
+            reach.run([function])
+            self._protect(Cell(may_mutate=reach.used))
+            self._keep(self._taken[max(self._taken)], function)
 
     def _protect(self, what: Cell) -> str:
         bound = self.bindings()
-        self._room.begin_cell()
+        self._room = Room(self._room.bytes)  # another cell, of what is left
         likely, others = suspects(what, bound)
         newest = self._taken[max(self._taken)]
         doubted = dict[str, Kept]()
         for name in (*sorted(likely), *sorted(others)):
             value, is_likely = bound[name], name in likely
             value = ref.__call__(value) if issubclass(type(value), ref) else value
-            if is_likely or is_free(value) or holds_objects(value):
-                kept = self._keep(newest, value)
-            else:
-                has_way = is_atomic(value) or kind_of(value) is not None
-                kept = Kept.YES if has_way else Kept.NO_WAY
+            is_copied = is_likely or copying.is_free(value)
+            is_copied = is_copied or kind_of(value) is None or holds_objects(value)
+            kept = self._keep(newest, value) if is_copied else Kept.YES
             is_used = is_likely or name in what.receivers
             is_used = is_used or callable(value) or hasattr(type(value), "__next__")
             is_used = is_used or _is_handed_home(name, what, bound)
@@ -444,31 +208,26 @@ class Checkpoints:
 
         Objects among them that have a name are copied first, if possible.
         """
-        held = self.holding(values, newest.copies).objects
+        held = self._holding(values, newest.copies).objects
         for value in bound.values():
             if id(value) in held and kind_of(value) is not None:
                 self._keep(newest, value)
-        newest.copies.lost |= {
-            key: each for key, each in held.items() if key not in newest.copies.by_id
-        }
+        by_id = newest.copies.by_id
+        newest.copies.lost |= {key: each for key, each in held.items() if key not in by_id}
 
     def _keep(self, newest: State, value: Any) -> Kept:
         kept = newest.copies.keep(value, self._room)
         if kept is Kept.NO_ROOM and len(self._taken) > 2 and self._room.effort >= 0:
-            self._thin(keeps_newest=True)
+            self._thin()
             return newest.copies.keep(value, self._room)
         return kept
 
-    def _thin(self, *, keeps_newest: bool) -> State:
-        """Drop all checkpoints but the first, and optionally the newest, to free memory."""
+    def _thin(self) -> None:
+        """Drop all checkpoints but the first and the newest, to free memory."""
         first, newest = min(self._taken), max(self._taken)
-        kept = {first: self._merged(first)}
-        if keeps_newest:
-            kept[newest] = self._taken[newest]
-        self._taken = kept
-        copies = (copy for each in kept.values() for copy in each.copies.by_id.values())
-        self._room.bytes = ROOM_BYTES - sum(copy.size for copy in copies)
-        return kept[first]
+        self._taken = {first: self._merged(first), newest: self._taken[newest]}
+        copies = (copy for each in self._taken.values() for copy in each.copies.by_id.values())
+        self._room.bytes = copying.ROOM_BYTES - sum(copy.size for copy in copies)
 
     def put_back(self, number: int, *, keep_new: bool = False) -> PutBack:
         """Go back to a checkpoint, and drop the later ones.
@@ -480,21 +239,19 @@ class Checkpoints:
         Raises:
             KeyError: there is no such checkpoint.
         """
-        target = self._merged(number)
+        target, changed, holds = self._compared(number)
         self._taken = {n: each for n, each in self._taken.items() if n < number}
         self._taken[number] = target
-        changed = target.copies.changed()
-        holds = self._holds(target, changed)
         names = target.bindings.keys() | _differing(target.bindings, self.bindings())
-        before = {name: _was(target, name, holds) for name in names}
-        lost = target.copies.lost.keys()
-        back = set_back(self, before, changed, lost, target.when, keep_new=keep_new)
+        kept = names - target.bindings.keys() - self.given().keys() if keep_new else set[str]()
+        before = {name: _was(target, name, holds) for name in names - kept}
+        back = self._set_back(before, changed, target.copies.lost.keys(), target.when)
         # Any other copy that still differs is of a later moment, of memory that an earlier one
         # shares.
         broken = set[int]().union(*(holds.get(name, ()) for name in back.lost))
         for key in target.copies.changed().keys() - broken:
             del target.copies.by_id[key]
-        return back
+        return replace(back, kept=shown(kept))
 
     def close(self) -> Change | None:
         """Drop all checkpoints, and return the change since the first one, if any."""
@@ -503,7 +260,7 @@ class Checkpoints:
         change = self.change_since(min(self._taken))
         self._taken.clear()
         self._named.clear()
-        self._room, self._replaced = Room(), 0
+        self._room = Room()
         return change
 
     def change_since(self, number: int) -> Change | None:
@@ -512,23 +269,205 @@ class Checkpoints:
         Raises:
             KeyError: there is no such checkpoint.
         """
-        then = self._merged(number)
-        changed = then.copies.changed()
-        return change_since(self, then, changed, self._holds(then, changed))
+        return self._change(*self._compared(number))
 
-    undo = take_back
+    def undo(self, change: Change) -> tuple[PutBack, Change | None]:
+        """Undo ``change``, except where that would destroy later work.
 
-    def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
+        A name that was rebound or changed again since is left alone, with all objects it holds,
+        and is reported as ``kept``; so is every name that shares a part with it. A person's new
+        name for an object that hasn't changed since doesn't block the undo: it then shows the
+        restored object, with unknown origin.
+
+        Returns:
+            Which names were restored, removed, kept or lost; and the change that redoes it,
+            ``None`` if nothing was undone, so that the undo can be tried again later.
+        """
+        now = dict(self.bindings())
+        images = {**change.images, **self._drifted(change, now)}
+        later, touched, holds = self._later(change, images, now)
+        changed = change.copies.only(images.keys() - touched).by_id
+        held = {name: each for name, found in holds.items() if (each := found & changed.keys())}
+        names = {name: was for name, was in change.before.items() if name not in later}
+        for name in held.keys() - change.before.keys() - later:
+            names[name] = Was(now[name], 0, held[name])
+        copies = Copies({**change.copies.by_id, **{key: images[key] for key in changed}})
+        stood = State(now, self.ledger.versions(), self.ledger.now(), copies)
+        done = self._set_back(names, changed, change.copies.lost.keys(), change.when)
+        back = replace(done, kept=shown(later))
+        if not done:
+            return back, None
+        # An object that failed to restore has neither its earlier nor its later content.
+        copies.lost = {
+            key: copy.value
+            for key, copy in changed.items()
+            if copy.is_changed and images[key].is_changed
+        }
+        return back, self._change(stood, changed, held)
+
+    def _later(
+        self, change: Change, images: Mapping[int, Copy], now: Bindings
+    ) -> tuple[set[str], set[int], dict[str, set[int]]]:
+        """Find what an undo of ``change`` must leave alone: bound or changed since, sharing parts.
+
+        Args:
+            change: the change.
+            images: the content of the mutated objects after it, by id.
+            now: the current bindings.
+
+        Returns:
+            The names to leave alone; the ids of the objects to leave alone; and for each name, the
+            ids of the mutated objects that it holds now.
+        """
+        touched = {key for key, image in images.items() if image.is_changed}
+        holding = self._holding(now.values())
+        holds = holding.holders(now, {key: image.value for key, image in images.items()})
+        before, after = change.before, change.after.look()
+        bound = {name for name in before if now.get(name, ABSENT) is not after.get(name, ABSENT)}
+        later = bound | {
+            name
+            for name, was in before.items()
+            if (name in now and self.ledger.version(name) != change.versions[name])
+            or not touched.isdisjoint(was.held)
+        }
+        made = {
+            name: now[name]
+            for name, was in before.items()
+            if was.value is ABSENT and name in now and not is_atomic(now[name])
+        }
+        used = {
+            ref.name
+            for run in self.ledger.cell_runs()[change.runs :]
+            for ref in run.reads
+            if run.actor == "user" and ref.version == change.versions.get(ref.name)
+        }
+        later.update(name for name in used & made.keys() if copying.is_opaque(made[name]))
+        held = holds | {name: was.held | holds.get(name, set()) for name, was in before.items()}
+        more = later
+        while more:
+            touched.update(*(held.get(name, ()) for name in later))
+            new = {id(made[name]): made[name] for name in (later & made.keys()) - bound}
+            more = {name for name, each in held.items() if not touched.isdisjoint(each)}
+            more = (more | holding.holders(made, new).keys()) - later
+            later |= more
+        return later, touched, holds
+
+    def _drifted(self, change: Change, now: Bindings) -> dict[int, Copy]:
+        """Copy the library objects that drifted by themselves, without a change by a cell, by id.
+
+        A figure notes that it was drawn, a graph that it was asked for its edges. Such drift
+        doesn't block an undo.
+        """
+        ended = Copies({**change.copies.by_id, **change.images})
+        held = set[int]()
+        for name in change.before.keys() & now.keys():
+            copy, version = ended.by_id.get(id(now[name])), self.ledger.version(name)
+            if copy is None or not copy.kind.is_of_library or version != change.versions[name]:
+                continue
+            if copy.kind.native is not copying.STATE:  # a generator's state is real work, no drift
+                held |= ended.reachable([now[name]])
+        drifted = [copy for key, copy in ended.changed().items() if key in held] if held else []
+        return {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
+
+    def _set_back(
+        self, names: Mapping[str, Was], changed: Mapping[int, Copy], lost: Set[int], when: Moment
+    ) -> PutBack:
+        """Restore the bindings ``names`` and the content of the objects ``changed``.
+
+        Args:
+            names: the earlier state of each name.
+            changed: copies of the mutated objects, by id.
+            lost: the ids of objects that may have been mutated without a copy.
+            when: the moment to which this goes back.
+        """
+        namespace, given = self.namespace(), self.given()
+        broken = {key for key, copy in changed.items() if not copy.set_back()}
+        restored, removed, gone = set[str](), set[str](), set[str]()
+        for name, was in names.items():
+            value = given.get(name, ABSENT) if was.value is ABSENT else was.value
+            version = was.version
+            if value is ABSENT:
+                if namespace.pop(name, ABSENT) is not ABSENT:
+                    removed.add(name)
+            else:
+                is_other = namespace.get(name, ABSENT) is not value
+                is_other = is_other or bool(was.held & changed.keys())
+                namespace[name] = value
+                if was.held & (lost | broken):
+                    gone.add(name)
+                    if not is_other:
+                        continue
+                    version = 0  # its content has no known origin
+                elif is_other:
+                    restored.add(name)
+            self.ledger.go_back(name, version)
+        if restored or removed:
+            self.ledger.put_back(restored | removed, when)
+        return PutBack(shown(restored), shown(removed), lost=shown(gone))
+
+    def _change(
+        self, before: State, changed: Mapping[int, Copy], holds: Mapping[str, Set[int]]
+    ) -> Change | None:
+        """Return the difference from ``before`` to now, or ``None`` if there is none.
+
+        Args:
+            before: the earlier state.
+            changed: copies of the objects whose content has changed, by id.
+            holds: for each name, the ids of the objects it held that changed, or may have.
+        """
+        now, versions = dict(self.bindings()), self.ledger.versions()
+        other = _differing(before.bindings, now)
+        if not (other or holds):
+            return None
+        # Names that merely got a new version get their old one back with the rest.
+        counted = {
+            name
+            for name in now.keys() & before.bindings.keys()
+            if versions.get(name, 0) != before.versions.get(name, 0)
+        }
+        names = {name: _was(before, name, holds) for name in {*other, *holds, *counted}}
+        held = before.copies.reachable(was.value for was in names.values())
+        copies = before.copies.only(held.union(*(was.held for was in names.values())))
+        images = dict[int, Copy]()
+        for key in changed.keys() & copies.by_id.keys():
+            try:
+                images[key] = Copy.of(changed[key].value, changed[key].kind)
+            except Exception:  # boundary: user object - what it holds may be anything
+                copies.lost[key] = changed[key].value
+        size = sum(copying.bytes_of(before.bindings.get(name)) for name in other)
+        for copy in copies.by_id.values():
+            is_free = copying.is_free(copy.value)
+            size += unshared_bytes(copy.items, copy.value) if is_free else copy.size
+        return Change(
+            before.when,
+            names,
+            copies,
+            Snapshot({name: now[name] for name in names if name in now}, names.keys() & now.keys()),
+            {name: versions.get(name, 0) for name in names},
+            images,
+            self.ledger.now().runs,
+            size,
+        )
+
+    def _holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
         """Return the graph of the objects that ``values`` hold, which stops at the namespace."""
         return Holding(values, copies, {id(self.namespace())})
 
-    def _holds(self, target: State, changed: Mapping[int, Copy]) -> dict[str, set[int]]:
-        """Return, for each name of ``target``, the changed or uncopied objects it held, by id."""
+    def _compared(self, number: int) -> tuple[State, dict[int, Copy], dict[str, set[int]]]:
+        """Compare a checkpoint with now.
+
+        Returns:
+            The checkpoint, merged with the copies made for later ones; the copies of the objects
+            that have changed since, by id; and for each name the changed or uncopied objects it
+            held, by id.
+        """
+        target = self._merged(number)
+        changed = target.copies.changed()
         objects = {key: copy.value for key, copy in changed.items()} | target.copies.lost
         if not objects:
-            return {}
-        holding = self.holding(target.bindings.values(), target.copies)
-        return holding.holders(target.bindings, objects)
+            return target, changed, {}
+        holding = self._holding(target.bindings.values(), target.copies)
+        return target, changed, holding.holders(target.bindings, objects)
 
     def _merged(self, number: int) -> State:
         """Return a checkpoint merged with the copies made for later ones."""
@@ -536,6 +475,11 @@ class Checkpoints:
         for later in sorted(n for n in self._taken if n > number):
             copies = copies.with_later(self._taken[later].copies)
         return replace(self._taken[number], copies=copies)
+
+
+def _was(state: State, name: str, holds: Mapping[str, Set[int]]) -> Was:
+    value, version = state.bindings.get(name, ABSENT), state.versions.get(name, 0)
+    return Was(value, version, holds.get(name, frozenset()))
 
 
 def _is_handed_home(name: str, what: Cell, bound: Bindings) -> bool:
@@ -556,8 +500,3 @@ def _changes_shared(name: str, value: Any, what: Cell) -> bool:
     calls = any(call.root == name and call.last in MUTATES_RECEIVER for call in what.calls)
     parts = (part_at(value, path) for its, path in what.paths if its == name)
     return any(not calls or type(part) is not ModuleType for part in parts)
-
-
-def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:
-    replaced = (value for name, value in bindings.items() if now.get(name, ABSENT) is not value)
-    return sum(map(bytes_of, replaced))

@@ -3,23 +3,12 @@
 No code of a metaclass runs, and no package is imported.
 """
 
-import datetime
-import decimal
 import enum
-import fractions
-import functools
-import gc
-import logging
-import operator
-import pathlib
-import re
 import sys
 import tomllib
 import types
-import uuid
-import weakref
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
@@ -29,17 +18,12 @@ _name_of = type.__dict__["__name__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
 
 
-def said_module(kind: type) -> Any:
-    """Return ``__module__`` of a class, which may be any object; empty if it has none."""
-    try:
-        return _module_of(kind)
-    except AttributeError:
-        return ""
-
-
 def module_of(kind: type) -> str:
     """Return the module name of a class, empty if it has none."""
-    module = said_module(kind)
+    try:
+        module = _module_of(kind)
+    except AttributeError:
+        return ""
     return module if type(module) is str else ""
 
 
@@ -73,20 +57,6 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return attributes
 
 
-def referents(value: Any) -> list[Any]:
-    """Return the objects that the garbage collector reports an object to hold.
-
-    Modules and classes are left out, because they lead everywhere.
-    """
-    held = gc.get_referents(value)
-    if any(type(each) is dict for each in held):
-        with suppress(Exception):  # boundary: user object - a class may say what its dictionary is
-            # Attributes count as direct parts, whether or not the ``__dict__`` was materialized.
-            own = attributes_of(value)
-            held = [part for each in held for part in (own.values() if each is own else (each,))]
-    return [each for each in held if not issubclass(type(each), type | types.ModuleType)]
-
-
 def is_theirs(kind: type) -> bool:
     """Return whether a class is defined in the notebook; one without a module counts too."""
     return module_of(kind) in ("", "__main__")
@@ -108,17 +78,11 @@ def is_frame(kind: type) -> bool:
     return issubclass(kind, loaded("pandas", "DataFrame", "Series"))
 
 
-def beside(frame: Any) -> list[Any]:
-    """Return a pandas frame's attributes, without its values and labels."""
-    return [each for name, each in attributes_of(frame).items() if name != "_mgr"]
-
-
 def copies_lazily() -> bool:
     """Return whether pandas uses copy-on-write: a copy takes no memory until a write."""
     pandas = sys.modules["pandas"]
-    if int(pandas.__version__.partition(".")[0]) >= 3:
-        return True
-    return pandas.get_option("mode.copy_on_write") is True
+    is_always = int(pandas.__version__.partition(".")[0]) >= 3
+    return is_always or pandas.get_option("mode.copy_on_write") is True
 
 
 def is_tabular(value: Any) -> bool:
@@ -126,37 +90,29 @@ def is_tabular(value: Any) -> bool:
     return module_of(type(value)).startswith(("pandas.", "polars."))
 
 
-# The most frequent ones first, because every container is checked for them.
-ATOMS = frozenset(
-    {
-        int, float, str, bool, type(None), bytes, complex, frozenset, range, slice,
-        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
-        decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
-        type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
-        functools.cached_property, types.GenericAlias, types.UnionType, types.GetSetDescriptorType,
-        types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
-        object, operator.itemgetter, operator.attrgetter, types.CodeType, types.TracebackType,
-    }
-)  # fmt: skip
-ATOM_IDS = frozenset(map(id, ATOMS))
-_ATOMIC = (
-    types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
-)  # fmt: skip
-_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
-# Objects of these modules describe classes and are never mutated.
-_DESCRIBING = frozenset({"dataclasses", "typing"})
 # Known facts about classes, packages and files by name: rows of words.
 FACTS: dict[str, dict[str, str]] = tomllib.loads(
     files(__package__).joinpath("facts.toml").read_text(encoding="utf-8")
 )
+
+
+def _named(table: str) -> tuple[type, ...]:
+    rows = FACTS[table].items()
+    return tuple(
+        getattr(import_module(module), name) for module, row in rows for name in row.split()
+    )
+
+
+ATOMS = frozenset(_named("atoms"))
+ATOM_IDS = frozenset(map(id, ATOMS))
+_ATOMIC = _named("atomic")
+_SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
+# Objects of these modules describe classes and are never mutated.
+_DESCRIBING = frozenset({"dataclasses", "typing"})
 TABLES, _CONSTANT = (
     {package: tuple(row.split()) for package, row in FACTS[each].items()}
     for each in ("tables", "constant")
 )
-
-
-# By identity: a class may have a hash of its own.
-SIMPLE = frozenset(map(id, (int, float, str, bool, type(None), bytes, complex)))
 
 
 def is_immutable(value: Any) -> bool:
@@ -168,7 +124,7 @@ def is_immutable(value: Any) -> bool:
 def is_atomic(value: Any) -> bool:
     """Return whether ``value``, and all that is reached through it, is immutable."""
     kind = type(value)
-    if id(kind) in SIMPLE or issubclass(kind, _ATOMIC) or id(kind) in ATOM_IDS:
+    if id(kind) in ATOM_IDS or issubclass(kind, _ATOMIC):
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
@@ -193,11 +149,6 @@ def is_scalar_of_pandas(kind: type) -> bool:
 
 def is_missing(value: Any) -> bool:
     """Return whether ``value`` is missing: ``None``, a NaN or NaT, or ``pandas.NA``."""
-    kind = type(value)
-    if value is None or kind is float:
-        return value is None or value != value
-    if is_scalar_of_pandas(kind):
-        return any(value is each for each in loaded("pandas", "NaT", "NA"))
-    if module_of(kind) == "numpy" and issubclass(kind, loaded("numpy", "generic")):
-        return value.dtype.kind in "fcmM" and bool(value != value)
-    return False
+    if issubclass(type(value), float):
+        return float.__ne__(value, value)
+    return value is None or any(value is each for each in loaded("pandas", "NaT", "NA"))

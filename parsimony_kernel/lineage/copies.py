@@ -15,8 +15,8 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
+from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array
 
 _STATE_OF, OUTSIDE = (
     frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
@@ -37,17 +37,9 @@ _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
-_WEAK = frozenset({"weakref", "_weakrefset"})
 _ALL = slice(None)
 _ABSENT = object()
 _SAMPLED = 1_000
-
-
-class Content(NamedTuple):
-    """The content of an object: its items, and its fields by name or descriptor."""
-
-    items: Any
-    fields: dict[Any, Any]
 
 
 # Items: sequences and mappings
@@ -58,25 +50,9 @@ def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
-def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
-    """Return whether two mappings hold the identical objects; ``now`` is modified.
-
-    A weak reference added since is no change and stays: its referent removes it from here when it
-    dies.
-    """
-    for key in _new_references(now, held):
-        del now[key]
-    return same_objects(now, held) and same_objects(now.values(), held.values())
-
-
-def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]:
-    if len(now) <= len(held) or ref not in set(map(type, now.values())):
-        return {}
-    return {key: each for key, each in now.items() if type(each) is ref and key not in held}
-
-
 def _same_items(now: Any, held: Any) -> bool:
-    return same_mapping(now, held) if type(held) is dict else same_objects(now, held)
+    is_same = same_objects(now, held)
+    return is_same and (type(held) is not dict or same_objects(now.values(), held.values()))
 
 
 def _parts_of(items: Any) -> Collection[Any]:
@@ -91,7 +67,7 @@ class Native(NamedTuple):
             live ones.
         put: gives a value these items; raises if that's impossible.
         copy: returns the items to store in a copy.
-        same: compares the current items, which it may modify, with those of a copy.
+        same: compares the current items with those of a copy.
         parts: returns the objects in the items, without the keys of mappings.
     """
 
@@ -117,9 +93,8 @@ def _numbers(kind: Any) -> Native:
 
 def _refilled(kind: Any, look: Callable[[Any], Any], fill: Callable[[Any, Any], None]) -> Native:
     def put(value: Any, items: Any) -> None:
-        more = _new_references(look(value), items) if type(items) is dict else {}
         kind.clear(value)
-        fill(value, {**items, **more} if more else items)
+        fill(value, items)
 
     return Native(look, put)
 
@@ -137,14 +112,8 @@ def _same_members(now: Any, held: Any) -> bool:
 
 
 def _same_array(now: Any, held: Any) -> bool:
-    if now.shape != held.shape or now.dtype != held.dtype:
-        return False
-    if now.flags.writeable != held.flags.writeable:
-        return False
-    if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
-        mine, its = (each.reshape(-1).view("u1") for each in (now, held))
-        return bool((mine == its).all())
-    return bool(now.tobytes() == held.tobytes())
+    looks = [(each.shape, each.dtype, each.flags.writeable) for each in (now, held)]
+    return looks[0] == looks[1] and bool(now.tobytes() == held.tobytes())
 
 
 def _objects_of(items: Any) -> Collection[Any]:
@@ -178,6 +147,10 @@ def is_free(value: Any) -> bool:
     return classes.is_frame(type(value)) and classes.copies_lazily()
 
 
+def _manager_of(value: Any) -> Any:
+    return classes.attributes_of(value)["_mgr"]
+
+
 def _copied_manager(manager: Any) -> Any:
     return manager.copy(deep=not classes.copies_lazily())
 
@@ -193,8 +166,9 @@ def _same_managers(one: Any, other: Any) -> bool:
     return (
         len(one.blocks) == len(other.blocks)
         and all((a is b or a.is_(b)) and same_objects(a.names, b.names) for a, b in axes)
+        # A block that was written to since the copy is another one, with a record of its own.
         and all(
-            list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
+            a.refs is b.refs and list(a.mgr_locs) == list(b.mgr_locs)
             for a, b in zip(one.blocks, other.blocks, strict=True)
         )
     )
@@ -213,10 +187,6 @@ def _objects_in(manager: Any) -> list[Any]:
 
 
 # Frames and series of polars. Columns are shared until one is written to, so a copy is free.
-
-
-def _is_polars(kind: type) -> bool:
-    return kind in classes.loaded("polars", "DataFrame", "Series")
 
 
 def _same_polars(value: Any, held: Any) -> bool:
@@ -277,20 +247,8 @@ def _put_members(value: type, items: dict[str, Any]) -> None:
 
 
 _BARE = Native()
-_ARRAY = Native(
-    plain_array,
-    _put_array,
-    copy=_copied_array,
-    same=_same_array,
-    parts=_objects_of,
-)
-_FRAME = Native(
-    lambda value: classes.attributes_of(value)["_mgr"],
-    _put_manager,
-    _copied_manager,
-    _same_managers,
-    _objects_in,
-)
+_ARRAY = Native(plain_array, _put_array, _copied_array, _same_array, _objects_of)
+_FRAME = Native(_manager_of, _put_manager, _copied_manager, _same_managers, _objects_in)
 _POLARS = Native(
     lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, lambda items: ()
 )
@@ -376,8 +334,8 @@ class Kind:
             return own + int(plain_array(value).nbytes)
         return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
 
-    def look(self, value: Any) -> Content:
-        """Return the current content of ``value``, for comparing or walking."""
+    def look(self, value: Any) -> tuple[Any, dict[Any, Any]]:
+        """Return the current items of ``value``, and its fields by name or descriptor."""
         fields: dict[Any, Any] = {}
         for member in self.members:
             try:
@@ -388,46 +346,12 @@ class Kind:
             fields |= classes.attributes_of(value)
             for name in self.skipped & fields.keys():
                 del fields[name]
-        return Content(self.native.look(value), fields)
+        return self.native.look(value), fields
 
-    def copy(self, value: Any) -> Content:
-        """Return a copy of the current content of ``value``."""
-        items, fields = self.look(value)
-        return Content(self.native.copy(items), fields)
-
-    def is_same(self, value: Any, held: Content) -> bool:
-        """Return whether ``value`` still has the content ``held``."""
-        items, fields = self.look(value)
-        return same_mapping(fields, held.fields) and self.native.same(items, held.items)
-
-    def parts(self, held: Content) -> Collection[Any]:
-        """Return the objects in the content ``held``, without the keys of mappings."""
-        items = self.native.parts(held.items)
-        return [*items, *held.fields.values()] if held.fields else items
-
-    def set_back(self, value: Any, held: Content) -> None:
-        """Restore the content of ``value``; raises if that's impossible."""
-        own_class = held.fields.get(_CLASS_OF, type(value))
-        if own_class is not type(value):
-            object.__setattr__(value, "__class__", own_class)
-        items, fields = self.look(value)
-        if not self.native.same(items, held.items):
-            self.native.put(value, held.items)
-        for member in self.members:
-            each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
-            if each is _ABSENT and now is not _ABSENT:
-                member.__delete__(value)
-            elif each is not now:
-                member.__set__(value, each)
-        if self.has_attributes:
-            self._set_attributes(classes.attributes_of(value), held.fields)
-
-    def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
-        then = {name: each for name, each in fields.items() if name not in self.members}
-        if self.native is _FRAME or self.native is _WORDS:
-            then |= {name: own[name] for name in self.skipped & own.keys()}
-        then |= {name: {} for name in self.skipped & own.keys() & {"_cache"}}
-        _MAPPING.put(own, then)
+    def parts(self, items: Any, fields: Mapping[Any, Any]) -> Collection[Any]:
+        """Return the objects in some content, without the keys of mappings."""
+        found = self.native.parts(items)
+        return [*found, *fields.values()] if fields else found
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -435,11 +359,7 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS, (_CLASS_OF, _BASES)) if classes.is_theirs(value) else None
-    known = _kind(kind)
-    if known is not None and known.native is _FRAME:
-        # Accessors are created on first access, and code may register more.
-        return replace(known, skipped=_OF_FRAMES.union(known.base._accessors))
-    return known
+    return _kind(kind)
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -448,8 +368,9 @@ def _kind(kind: type) -> Kind | None:
     if classes.is_frame(kind):
         own = classes.loaded("pandas", "DataFrame", "Series")
         base: Any = next(each for each in kind.__mro__ if each in own)
-        return Kind(kind, base, _FRAME, (_CLASS_OF,), has_attributes=True)
-    if _is_polars(kind):
+        skipped = _OF_FRAMES.union(base._accessors)  # which are created on first access
+        return Kind(kind, base, _FRAME, (_CLASS_OF,), skipped, has_attributes=True)
+    if kind in classes.loaded("polars", "DataFrame", "Series"):
         return Kind(kind, kind, _POLARS)
     if kind in classes.loaded("matplotlib.category", "UnitData"):
         return Kind(kind, object, _WORDS, (), frozenset({"_counter"}), True, True)
@@ -466,21 +387,16 @@ def _kind(kind: type) -> Kind | None:
     is_plain = is_array or kind in _CONTAINERS or kind in _MEMBERS
     named = [vars(each)[name] for each in kind.__mro__ for name in _MEMBERS.get(each, "").split()]
     slots = [member for each in kind.__mro__ for member in _slots_of(each)]
-    return Kind(
-        kind,
-        base,
-        native,
-        (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
-        frozenset() if classes.is_theirs(kind) else _caches(kind),
-        kind.__dictoffset__ != 0,
-        not is_plain,
-    )
+    members = [*named, *slots] if is_plain else [_CLASS_OF, *named, *slots]
+    skipped = frozenset[str]() if classes.is_theirs(kind) else _caches(kind)
+    has_attributes = kind.__dictoffset__ != 0
+    return Kind(kind, base, native, (*members,), skipped, has_attributes, not is_plain)
 
 
 def parts_now(value: Any) -> Collection[Any]:
     """Return the objects in ``value`` now; empty if its kind is unknown."""
     kind = kind_of(value)
-    return kind.parts(kind.look(value)) if kind is not None else ()
+    return kind.parts(*kind.look(value)) if kind is not None else ()
 
 
 def is_opaque(value: Any) -> bool:
@@ -524,19 +440,6 @@ def _native_of(kind: type) -> Native | None:
     if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
         return _BARE
     return STATE if classes.package_of(kind) in _STATE_OF else None
-
-
-def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
-    """Return whether a library object leaves its attribute ``part`` out of its pickled state.
-
-    Such parts are caches, counters, renderers.
-    """
-    if not kind.is_of_library or not type(value).__dictoffset__:
-        return False
-    if all(each is not part for each in classes.attributes_of(value).values()):
-        return False
-    state = value.__getstate__()
-    return isinstance(state, dict) and all(each is not part for each in state.values())
 
 
 def _is_of_python(kind: type) -> bool:
@@ -598,49 +501,77 @@ class Room:
     effort: int = CELL_EFFORT
     cell_bytes: int = CELL_BYTES
 
-    def begin_cell(self) -> None:
-        """Reset the budget per cell before another cell runs."""
-        self.effort, self.cell_bytes = CELL_EFFORT, CELL_BYTES
-
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """An object and a shallow copy of its content; the objects in it have copies of their own."""
+    """An object and a shallow copy of its content; the objects in it have copies of their own.
+
+    Args:
+        kind: how it is copied.
+        value: the object.
+        items: what C code keeps in it.
+        fields: its attributes by name, and its slots by descriptor.
+        size: about how many bytes the copy takes.
+    """
 
     kind: Kind
     value: Any
-    held: Content
+    items: Any
+    fields: dict[Any, Any]
     size: int
-
-    def __post_init__(self) -> None:
-        if type(self.held.items) is State:
-            self.size += len(self.held.items.content)
 
     @classmethod
     def of(cls, value: Any, kind: Kind) -> "Copy":
         """Copy the current content of ``value``."""
-        return cls(kind, value, kind.copy(value), kind.size(value))
+        items, fields = kind.look(value)
+        items, size = kind.native.copy(items), kind.size(value)
+        size += len(items.content) if type(items) is State else 0
+        return cls(kind, value, items, fields, size)
 
     @property
     def parts(self) -> Collection[Any]:
-        """The objects in the copied content, without the keys of mappings."""
-        return self.kind.parts(self.held)
+        """The objects in the copied content, with the keys of a mapping."""
+        parts = self.kind.parts(self.items, self.fields)
+        return [*parts, *self.items] if type(self.items) is dict else parts
 
     @property
     def is_changed(self) -> bool:
         """Whether the object's content has changed; true if the comparison fails."""
         try:
-            return not self.kind.is_same(self.value, self.held)
+            items, fields = self.kind.look(self.value)
+            is_same = _same_items(fields, self.fields)
+            return not (is_same and self.kind.native.same(items, self.items))
         except Exception:  # boundary: user object - its comparison may do anything
             return True
 
     def set_back(self) -> bool:
         """Restore the object's content in place, and return whether that worked."""
         try:
-            self.kind.set_back(self.value, self.held)
+            self._set_back(self.value, self.kind)
         except Exception:  # boundary: user object - its methods may do anything
             return False
         return True
+
+    def _set_back(self, value: Any, kind: Kind) -> None:
+        own_class = self.fields.get(_CLASS_OF, type(value))
+        if own_class is not type(value):
+            object.__setattr__(value, "__class__", own_class)
+        items, fields = kind.look(value)
+        if not kind.native.same(items, self.items):
+            kind.native.put(value, self.items)
+        for member in kind.members:
+            each, now = (known.get(member, _ABSENT) for known in (self.fields, fields))
+            if each is _ABSENT and now is not _ABSENT:
+                member.__delete__(value)
+            elif each is not now:
+                member.__set__(value, each)
+        if kind.has_attributes:
+            own = classes.attributes_of(value)
+            then = {name: each for name, each in self.fields.items() if name not in kind.members}
+            if kind.native is _FRAME or kind.native is _WORDS:
+                then |= {name: own[name] for name in kind.skipped & own.keys()}
+            then |= {name: {} for name in kind.skipped & own.keys() & {"_cache"}}
+            _MAPPING.put(own, then)
 
 
 @dataclass
@@ -691,11 +622,10 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
-            if issubclass(type(each), ref) and not any(
-                above.kind.is_of_library and classes.package_of(above.kind.of) not in _WEAK
-                for above in _above(holder, holders)
-            ):  # the notebook's own, and no library's
+            if issubclass(type(each), ref):
                 each = ref.__call__(each)
+                if not classes.is_theirs(type(each)):  # libraries keep weak references to anything
+                    continue
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
@@ -706,14 +636,12 @@ class Copies:
                     continue
                 if kind is None:
                     return Kept.NO_WAY
-                if (size := kind.size(each)) > left:
+                if kind.size(each) > left:
                     return Kept.NO_ROOM
-                copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
+                copy = made[id(each)] = Copy.of(each, kind)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
-            parts, items = copy.parts, copy.held.items
-            if type(items) is dict and not classes.ATOM_IDS.issuperset(map(id, map(type, items))):
-                parts = [*parts, *items]  # some of its keys may be mutated too
+            parts = copy.parts
             room.effort -= len(parts)
             if left < 0 or room.effort < 0:
                 return Kept.NO_ROOM
@@ -738,19 +666,21 @@ class Copies:
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
-    """Return whether a holder of ``part`` leaves the path to it out of its pickled state."""
-    for holder in _above(holders[id(part)], holders):
-        if leaves_out(holder.kind, holder.value, part):
-            return True
+    """Return whether a holder of ``part`` leaves the path to it out of its pickled state.
+
+    Library objects leave out caches, counters, renderers.
+
+    Args:
+        holders: the copies by which the objects were found, by the ids of these.
+    """
+    while (holder := holders[id(part)]) is not None:
+        if holder.kind.is_of_library and type(holder.value).__dictoffset__:
+            own = classes.attributes_of(holder.value).values()
+            state = holder.value.__getstate__() if any(each is part for each in own) else None
+            if isinstance(state, dict) and all(each is not part for each in state.values()):
+                return True
         part = holder.value
     return False
-
-
-def _above(holder: Copy | None, holders: Mapping[int, Copy | None]) -> Iterator[Copy]:
-    """Yield ``holder`` and the copies that hold it, from the nearest on."""
-    while holder is not None:
-        yield holder
-        holder = holders[id(holder.value)]
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

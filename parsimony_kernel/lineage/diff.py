@@ -8,7 +8,7 @@ from typing import Any
 
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
-from parsimony_kernel.lineage.copies import Copy, kind_of
+from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.file_backups import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
@@ -96,17 +96,6 @@ def line_of(
     return f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
 
 
-def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
-    """Return the items that ``value`` held, its manager if it is a frame; ``None`` if unknown."""
-    kind, copy = kind_of(value), copies.get(id(value))
-    if kind is None or classes.is_atomic(value):
-        return None
-    try:
-        return (kind.look(value) if copy is None else copy.held).items
-    except Exception:  # boundary: user object - what it holds may be anything
-        return None
-
-
 # Rendering single values
 
 
@@ -114,40 +103,43 @@ def _words(value: Any, copies: Mapping[int, Copy]) -> str:
     """Render ``value`` as it was when ``copies`` were made, of it or of others."""
     if value is ABSENT or value is GONE:
         return "no longer there"
-    held = _held(value, copies)
-    if classes.is_frame(type(value)) and held is not None:
-        return f"{_name_of(type(value))}, {_by(len(axis) for axis in reversed(held.axes))}"
-    return short(held if type(held) is type(value) else value)
+    copy = copies.get(id(value))
+    return short(value, None if copy is None else copy.items)
 
 
-def short(value: Any) -> str:
-    """Render ``value`` in at most sixty characters, without running user code."""
+def short(value: Any, held: Any = None) -> str:
+    """Render ``value`` in at most sixty characters, without running user code.
+
+    Args:
+        held: the items that it held at the time in question, by default those of now.
+    """
+    name = str(_name_of(type(value)))
     try:
-        told = _told(value, type(value))
+        told = _told(value, value if held is None else held, name)
     except Exception:  # boundary: user object - what it answers may be anything
-        told = str(_name_of(type(value)))
+        told = name
     return told if len(told) <= _MOST_CHARS else told[: _MOST_CHARS - 1] + "…"
 
 
-def _told(value: Any, kind: type) -> str:
-    name = str(_name_of(kind))
+def _told(value: Any, held: Any, name: str) -> str:
+    kind = type(value)
     if kind in (str, bytes):
         return repr(value[: _MOST_CHARS + 1])
     if kind in _SIZED:
-        return f"{name} of {len(value):,}"
+        return f"{name} of {len(held):,}"
     if kind in classes.ATOMS and kind is not slice:
         return repr(value)
     if classes.is_frame(kind):
-        axes = classes.attributes_of(value)["_mgr"].axes
-        return f"{name}, {_by(len(axis) for axis in reversed(axes))}"
+        manager = classes.attributes_of(value)["_mgr"] if held is value else held
+        return f"{name}, {_by(len(axis) for axis in reversed(manager.axes))}"
     if kind in classes.loaded("numpy", "ndarray"):
-        return f"array of {value.dtype.name}, {_by(value.shape) or 'one value'}"
-    if issubclass(kind, classes.loaded("numpy", "generic")) and classes.module_of(kind) == "numpy":
-        return short(value.item()) if kind is not type(value.item()) else name
-    if classes.is_scalar_of_pandas(kind):
+        return f"array of {held.dtype.name}, {_by(held.shape) or 'one value'}"
+    of_numpy = classes.loaded("numpy", "number", "bool_", "character", "datetime64")
+    is_of_numpy = issubclass(kind, of_numpy) and classes.module_of(kind) == "numpy"
+    if is_of_numpy or classes.is_scalar_of_pandas(kind):
         return str(value)
     if classes.package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
-        return f"{name}, {_by(value.shape)}"
+        return f"{name}, {_by(held.shape)}"
     return f"class {_name_of(value)}" if issubclass(kind, type) else name
 
 

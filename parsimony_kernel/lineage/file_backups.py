@@ -1,12 +1,11 @@
 """Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
-import hashlib
-import uuid
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 from parsimony_kernel.storage import durable
 
 # The budget for the copies of one turn, in bytes.
@@ -19,20 +18,17 @@ class FileState:
 
     Args:
         path: the file.
-        copy: the file with its old content, ``None`` if it didn't exist.
+        folder: where a copy of its old content is, whose name is ``was``.
+        was: the SHA-256 of the old content, empty if the file didn't exist.
         size: the old size in bytes.
         then: the SHA-256 of the content that the turn left there, empty if it left no file.
     """
 
     path: Path
-    copy: Path | None
+    folder: Path
+    was: str = ""
     size: int = 0
     then: str = ""
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the file has changed since the turn."""
-        return _sha(self.path) != self.then
 
 
 class Files:
@@ -48,13 +44,13 @@ class Files:
         self._workspace = workspace
         self._folder = workspace / ARTIFACT_FOLDER / "replaced"
         self._kept: list[FileState] = []
-        # The paths copied in the current step.
-        self._seen: set[Path] = set()
+        # The number of copies made before the current step.
+        self._begun = 0
 
     def begin(self) -> int:
-        """Begin a step, and return the number by which ``put_back`` restores its files."""
-        self._seen.clear()
-        return len(self._kept)
+        """Begin a step, and return the number by which ``since`` finds its files."""
+        self._begun = len(self._kept)
+        return self._begun
 
     def keep(self, name: str) -> bool:
         """Copy a file before its first write in this step.
@@ -64,44 +60,41 @@ class Files:
             copy.
         """
         path = Path(name)
-        if path in self._seen or not path.is_file():
+        if path in {each.path for each in self._kept[self._begun :]} or not path.is_file():
             return True
         size = path.stat().st_size
         if size + sum(each.size for each in self._kept) > ROOM_BYTES:
             return False
-        try:
+        with suppress(OSError):
             self._kept.append(_state(path, self._folder))
-        except OSError:
-            return True
-        self._seen.add(path)
         return True
-
-    def put_back(self, since: int) -> tuple[str, ...]:
-        """Restore the files to their content at ``begin``; return those that differed, sorted."""
-        return self.give_back(self.since(since))
 
     def since(self, number: int) -> tuple[FileState, ...]:
         """Return the state at ``begin`` of the files written to since then."""
-        return tuple({each.path: each for each in reversed(self._kept[number:])}.values())
+        return _first(self._kept[number:])
 
     def give_back(self, states: Iterable[FileState]) -> tuple[str, ...]:
-        """Restore files to ``states``; return the names of those that differed, sorted."""
-        changed = [each for each in states if _put_back(each)]
-        return tuple(sorted(name_of(each, self._workspace) for each in changed))
+        """Restore files to ``states``; return the paths of those that differed, sorted.
+
+        Paths inside the workspace are relative to it.
+        """
+        changed = [each.path for each in states if _put_back(each)]
+        inside = self._workspace
+        return tuple(
+            sorted(str(p.relative_to(inside) if p.is_relative_to(inside) else p) for p in changed)
+        )
 
     def close(self) -> tuple[FileState, ...]:
         """Return the files that the turn changed, with hashes of the new content, and reset."""
-        kept = (each for each in reversed(self._kept) if str(each.path) not in self._made)
-        first = {each.path: each for each in kept}
-        self._kept, self._seen = [], set()
-        states = (replace(each, then=_sha(each.path)) for each in first.values())
-        return tuple(each for each in states if each.copy is None or _sha(each.copy) != each.then)
+        kept, self._kept, self._begun = self._kept, [], 0
+        first = (each for each in _first(kept) if str(each.path) not in self._made)
+        states = [replace(each, then=_sha(each.path)) for each in first]
+        return tuple(each for each in states if each.was != each.then)
 
 
-def name_of(state: FileState, workspace: Path) -> str:
-    """Return the path of a file for people: relative to the workspace if inside."""
-    inside = state.path.is_relative_to(workspace)
-    return str(state.path.relative_to(workspace) if inside else state.path)
+def _first(states: Sequence[FileState]) -> tuple[FileState, ...]:
+    """Return the first state of each file."""
+    return tuple({each.path: each for each in reversed(states)}.values())
 
 
 def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState]]:
@@ -113,45 +106,41 @@ def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState
     """
     inverse, left = [], []
     for state in states:
-        if state.is_changed:
-            is_back = state.copy is not None and _sha(state.copy) == _sha(state.path)
-            left += [] if is_back else [state]
-            continue
-        folder = state.path.parent if state.copy is None else state.copy.parent
-        before = _state(state.path, folder)
-        _put_back(state)
-        inverse.append(replace(before, then=_sha(state.path)))
+        if (now := _sha(state.path)) == state.then:
+            before = _state(state.path, state.folder)
+            _put_back(state)
+            inverse.append(replace(before, then=state.was))
+        elif now != state.was:
+            left.append(state)
     return inverse, left
 
 
 def _state(path: Path, folder: Path) -> FileState:
     if not path.is_file():
-        return FileState(path, None)
+        return FileState(path, folder)
     data = durable.read(path)
-    copy = folder / uuid.uuid4().hex
-    durable.create(copy, data, mode=0o600)
-    return FileState(path, copy, len(data))
+    was = content_sha(data)
+    durable.replace(folder / was, data, mode=0o600)  # anew, because old copies are purged
+    return FileState(path, folder, was, len(data))
 
 
 def _put_back(state: FileState) -> bool:
     """Restore a file, and return whether its content differed."""
-    if state.copy is None:
-        there = state.path.is_file()
-        if there:
-            durable.remove(state.path)
-        return there
-    data = durable.read(state.copy)
-    if not state.path.is_file():
-        durable.replace(state.path, data)
-        return True
-    if durable.read(state.path) == data:
+    if _sha(state.path) == state.was:
         return False
-    durable.rewrite(state.path, lambda _: data)  # keeps its mode
+    if not state.was:
+        durable.remove(state.path)
+        return True
+    data = durable.read(state.folder / state.was)
+    if state.path.is_file():
+        durable.rewrite(state.path, lambda _: data)  # keeps its mode
+    else:
+        durable.replace(state.path, data)
     return True
 
 
 def _sha(path: Path) -> str:
-    try:
-        return hashlib.sha256(durable.read(path)).hexdigest() if path.is_file() else ""
-    except OSError:
-        return ""
+    """Return the SHA-256 of a file, empty if there is none that can be read."""
+    with suppress(OSError):
+        return content_sha(durable.read(path)) if path.is_file() else ""
+    return ""

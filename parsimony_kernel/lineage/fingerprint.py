@@ -4,27 +4,21 @@ Small values are read completely, large ones are sampled at 256 points; the cost
 whatever the size. No user code runs: no repr, equality or hash is called.
 """
 
-import enum
 import functools
+import gc
 import operator
 import sys
 from abc import ABCMeta
 from array import array
 from collections.abc import Collection
+from contextlib import suppress
+from enum import EnumMeta
 from itertools import islice
-from types import FunctionType, GeneratorType
+from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import arrays_inside, plain_array
-from parsimony_kernel.lineage.classes import (
-    ATOM_IDS,
-    is_atomic,
-    is_frame,
-    is_theirs,
-    loaded,
-    module_of,
-    referents,
-)
 from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, kind_of
 from parsimony_kernel.lineage.object_graph import around
 
@@ -36,9 +30,8 @@ _WHOLE_BYTES = 32 * 2**10
 _MOST_ITEMS = 256
 _MOST_WHOLE = 8 * _MOST_ITEMS
 _DEEPEST = 4
-_MOST_BLOCKS = 32
 # Other metaclasses may define a hash or attributes with user code.
-_METACLASSES = (type, ABCMeta, enum.EnumMeta)
+_METACLASSES = (type, ABCMeta, EnumMeta)
 
 
 class Fingerprint:
@@ -83,24 +76,24 @@ class Fingerprint:
         """Record the identities of ``parts``, and return those that are mutable."""
         self._left -= len(parts) // 40
         self.seen.append([*map(id, parts)])
-        if ATOM_IDS.issuperset(map(id, map(type, parts))):
+        if classes.ATOM_IDS.issuperset(map(id, map(type, parts))):
             self._alive.append(parts)
             return []
-        self._alive.append([each for each in parts if id(type(each)) in ATOM_IDS])
-        return [each for each in parts if id(type(each)) in COMMON_IDS or not is_atomic(each)]
+        self._alive.append([each for each in parts if id(type(each)) in classes.ATOM_IDS])
+        return [p for p in parts if id(type(p)) in COMMON_IDS or not classes.is_atomic(p)]
 
     def _inside(self, value: Any) -> Collection[Any]:
         """Return the objects that ``value`` holds, and record its other content."""
         kind = type(value)
         if id(kind) in COMMON_IDS:
             return self._items(value)
-        if issubclass(kind, loaded("numpy", "ndarray")):
-            return self._array(value, _POINTS)
-        if is_frame(kind):
-            return self._frame(value)
-        if module_of(kind).startswith("pandas.core.indexes."):
-            return ()  # an index is immutable
-        if any(kind is each for each in loaded("polars", "DataFrame", "Series")):
+        if issubclass(kind, classes.loaded("numpy", "ndarray")):
+            return self._array(value)
+        if classes.is_frame(kind):
+            return self._frame(classes.attributes_of(value))
+        if issubclass(kind, classes.loaded("pandas", "Index")):
+            return list(value.names)  # its labels are immutable
+        if any(kind is each for each in classes.loaded("polars", "DataFrame", "Series")):
             return self._polars(value.to_frame() if hasattr(value, "to_frame") else value)
         if kind is FunctionType:
             self._hold(around(value))  # closure variables, not what their values hold
@@ -110,17 +103,16 @@ class Fingerprint:
         if known is None or known.native is STATE:
             return self._opaque(value, kind)
         if known.is_instance:
-            self.is_whole = self.is_whole and is_theirs(kind)
+            self.is_whole = self.is_whole and classes.is_theirs(kind)
             if known.size(value) > 8 * _MOST_WHOLE:
                 return self._opaque(value, kind)
-        held = known.look(value)
-        items: Any = held.items
+        items, fields = known.look(value)
         if isinstance(items, bytearray | array):
             self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
             self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
         # A class's member names don't count: copying an instance adds one to its class.
         keys = items if isinstance(items, dict) and known.base is not type else ()
-        return [*known.parts(held), *keys]
+        return [*known.parts(items, fields), *keys]
 
     def _items(self, value: Any) -> Collection[Any]:
         """Return all items, or a sample if there are very many."""
@@ -140,33 +132,67 @@ class Fingerprint:
         if kind is GeneratorType:
             self.seen.append(value.gi_frame.f_lasti if value.gi_frame is not None else None)
             return ()
-        if module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
+        if classes.module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
             self.seen.append(operator.length_hint(value))
-        for connection in loaded("sqlite3", "Connection"):
+        for connection in classes.loaded("sqlite3", "Connection"):
             if issubclass(kind, connection):  # its referents are cursors, new with each query
                 self.seen.append(connection.total_changes.__get__(value))
                 return ()
-        return referents(value)[:_MOST_WHOLE]
+        held = gc.get_referents(value)
+        if any(type(each) is dict for each in held):
+            with suppress(Exception):  # boundary: user object - its class may say what its dict is
+                # Attributes count as parts, whether or not the ``__dict__`` was materialized.
+                own = classes.attributes_of(value)
+                held = [p for each in held for p in (own.values() if each is own else (each,))]
+        # Modules and classes lead everywhere.
+        held = [each for each in held if not issubclass(type(each), type | ModuleType)]
+        return held[:_MOST_WHOLE]
 
-    def _array(self, value: Any, points: int) -> Collection[Any]:
+    def _array(self, value: Any) -> Collection[Any]:
         numpy = sys.modules["numpy"]
         if type(value) is not numpy.ndarray:
             self.is_whole = False
             value = plain_array(value)
         self.seen += [value.shape, value.dtype.str, value.dtype.names]
         self._left -= 8
-        is_small = value.nbytes <= _WHOLE_BYTES and not value.dtype.hasobject
-        if is_small or (value.dtype.char == "O" and value.size <= _MOST_ITEMS):
-            some = value
-        else:
+        has_objects = value.dtype.hasobject
+        if value.size > _MOST_ITEMS if has_objects else value.nbytes > _WHOLE_BYTES:
             self.is_whole = False
             is_flat = value.flags.c_contiguous or value.flags.f_contiguous
             flat = value.ravel(order="K") if is_flat else value.flat
-            some = flat[_positions(value.size, min(points, value.size))]
-        if value.dtype.hasobject:
-            return list[Any](some.ravel().tolist())
-        self.seen.append(some.tobytes())
+            value = flat[_positions(value.size)]
+        if has_objects:
+            return list[Any](value.ravel().tolist())
+        self.seen.append(value.tobytes())
         return ()
+
+    def _frame(self, own: dict[str, Any]) -> Collection[Any]:
+        """Record the columns and labels of a pandas frame with the attributes ``own``.
+
+        Arrays count by their content: pandas puts equal ones in their place when it likes.
+        """
+        blocks, axes = own["_mgr"].blocks, own["_mgr"].axes
+        self.seen.append([len(blocks), *map(id, axes)])
+        parts = [each for name, each in own.items() if name == "_name" or name[0] != "_"]
+        parts += [name for axis in axes for name in axis.names]
+        for values in (block.values for block in blocks):
+            self._left -= 4
+            if self._left <= 0:
+                self.is_whole = False
+                break
+            plain = classes.loaded("numpy", "ndarray")
+            arrays = [values]
+            if not isinstance(values, plain):
+                arrays = [each for each in arrays_inside(values) if each is not values]
+            self.seen.append(id(getattr(values, "_dtype", None)))
+            self.is_whole = self.is_whole and bool(arrays)
+            for each in arrays:
+                if isinstance(each, plain):
+                    parts += self._array(each)
+                else:  # it is immutable, and shares its memory
+                    self.seen.append(id(each))
+                    self._alive.append(each)
+        return [*parts, *(own.get("_attrs") or {}).values()]
 
     def _polars(self, frame: Any) -> Collection[Any]:
         """Record a polars frame by hashes of some rows.
@@ -182,38 +208,8 @@ class Fingerprint:
             self.seen.append(frame.gather_every(step).hash_rows().to_list())
         return ()
 
-    def _frame(self, value: Any) -> Collection[Any]:
-        manager = object.__getattribute__(value, "_mgr")
-        blocks, parts = manager.blocks, list[Any]()
-        self.seen.append(len(blocks))
-        if len(blocks) > _MOST_BLOCKS:
-            self.is_whole = False
-            blocks = blocks[:: len(blocks) // _MOST_BLOCKS + 1]
-        for axis in manager.axes:
-            # An index's labels are immutable; its names aren't.
-            self._left -= 4
-            parts += getattr(axis, "_names", None) or [getattr(axis, "_name", None)]
-            self.seen.append(id(axis))
-        points = max(_POINTS // max(len(blocks), 1), 8)
-        for block in blocks:
-            arrays = [block.values]
-            if type(block.values) not in loaded("numpy", "ndarray"):
-                self._left -= 4
-                arrays = [each for each in arrays_inside(block.values) if each is not block.values]
-                self.seen.append(id(getattr(block.values, "_dtype", None)))
-                self.is_whole = self.is_whole and bool(arrays)
-            for each in arrays:
-                if isinstance(each, loaded("numpy", "ndarray")):
-                    parts += self._array(each, points)
-                else:
-                    self.seen.append(id(each))
-                    self._alive.append(each)  # immutable, and shares its memory
-        own = object.__getattribute__(value, "__dict__")
-        named = {name: each for name, each in own.items() if name == "_name" or name[0] != "_"}
-        return [*parts, *named.values(), *(own.get("_attrs") or {}).values()]
-
 
 @functools.lru_cache(maxsize=64)
-def _positions(size: int, points: int) -> Any:
+def _positions(size: int) -> Any:
     numpy = sys.modules["numpy"]
-    return numpy.linspace(0, max(size - 1, 0), points).astype(numpy.intp)
+    return numpy.linspace(0, size - 1, _POINTS).astype(numpy.intp)

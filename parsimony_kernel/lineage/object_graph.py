@@ -5,32 +5,17 @@ code runs.
 """
 
 import gc
+import types
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, compress, islice, repeat
 from operator import is_
 from sys import getrefcount
-from types import (
-    BuiltinFunctionType,
-    CoroutineType,
-    FrameType,
-    FunctionType,
-    GeneratorType,
-    MethodType,
-    TracebackType,
-)
 from typing import Any
 from weakref import ref
 
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import buffers, classes
-from parsimony_kernel.lineage.classes import (
-    ATOM_IDS,
-    SIMPLE,
-    attributes_of,
-    is_atomic,
-    is_tabular,
-)
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
 
 # Slots visited per undo: about half a second. Big containers come last, so that they take no
@@ -41,9 +26,9 @@ MOST_LOOKED_AT = 300_000
 MOST_OF_A_CELL = 1_000
 _MANY = 1_000
 _FEW = 4
-_CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
 # Callables are leaves of the walk where only data matters.
-CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
+CALLABLES: tuple[type, ...] = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+CALLABLES += (types.GeneratorType, types.CoroutineType)
 
 
 def around(function: Any) -> list[Any]:
@@ -74,11 +59,12 @@ def holds_objects(value: Any) -> bool:
 
 def part_at(value: Any, path: Steps) -> Any:
     """Follow ``path`` from ``value`` as far as possible without running code."""
+    own = classes.attributes_of
     for step in path:
-        if step is None or is_tabular(value):
+        if step is None:
             return value
         try:
-            inner = _item(value, step[0]) if isinstance(step, tuple) else attributes_of(value)[step]
+            inner = _item(value, step[0]) if isinstance(step, tuple) else own(value)[step]
         except (AttributeError, LookupError, TypeError):
             return value
         if inner is value:
@@ -145,78 +131,65 @@ class Holding:
         """Return, for each of ``names`` that holds any of ``targets``, the ids of these targets."""
         if not targets:
             return {}
-        parts = dict(self._parts)
-        for key, more in self._views_of(targets).items():
-            parts[key] = [*parts.get(key, ()), *more]
-        leads = _leading_to(targets, parts)
-        found = {}
+        self._link_arrays(targets)
+        found, leads = {}, self._leading_to(targets)
         for name, value in names.items():
-            if id(value) not in leads:
-                continue
-            seen, pending = {id(value)}, [id(value)]
+            seen, pending = set[int](), [id(value)]
             while pending:
-                more = [
-                    each
-                    for each in parts.get(pending.pop(), ())
-                    if each in leads and each not in seen
-                ]
-                seen.update(more)
-                pending += more
-            found[name] = seen & targets.keys()
+                key = pending.pop()
+                if key in leads and key not in seen:
+                    seen.add(key)
+                    pending += self._parts.get(key, ())
+            if seen:
+                found[name] = seen & targets.keys()
+        return found
+
+    def _link_arrays(self, targets: Mapping[int, Any]) -> None:
+        """Let each array lead to the targets whose memory overlaps its own."""
+        changed = [value for value in targets.values() if buffers.is_array(value)]
+        sharing = defaultdict[int, list[Any]](list)
+        for value in filter(buffers.is_array, self.objects.values() if changed else ()):
+            sharing[id(buffers.owner(value))].append(value)
+        for value in changed:
+            for other in sharing[id(buffers.owner(value))]:
+                if other is not value and buffers.overlap(value, other):
+                    self._parts.setdefault(id(other), []).append(id(value))
+
+    def _leading_to(self, targets: Mapping[int, Any]) -> set[int]:
+        """Return the ids of ``targets`` and of all objects that lead to them."""
+        found, known = set(targets), 0
+        while known < len(found):
+            known = len(found)
+            # Holders were mostly visited before their parts: one reversed pass finds nearly all.
+            for key in reversed(self._parts):
+                if not found.isdisjoint(self._parts[key]):
+                    found.add(key)
         return found
 
     def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Yield the objects in ``parts`` that still have to be walked into."""
-        for part in self._holding_any(list(parts)):
+        for part in parts:
             key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
             if id(kind) not in COMMON_IDS and key not in self._copies.by_id:
                 is_outside = classes.package_of(kind) in OUTSIDE and kind_of(part) is None
                 # A frame leads to everything that is running, this walk included.
-                is_leaf = issubclass(kind, (FrameType, TracebackType, *self._leaves))
-                if is_outside or is_leaf or is_atomic(part):
+                is_leaf = issubclass(kind, (types.FrameType, types.TracebackType, *self._leaves))
+                if is_outside or is_leaf or classes.is_atomic(part):
                     continue
             self.objects[key] = part
             yield part
-
-    def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
-        """Yield ``parts`` without stretches of containers that hold nothing but plain values."""
-        for start in range(0, len(parts), _MANY):
-            run = parts[start : start + _MANY]
-            if (
-                COMMON_IDS.issuperset(map(id, map(type, run)))
-                and ATOM_IDS.issuperset(map(id, map(type, gc.get_referents(*run))))
-                and self._copies.by_id.keys().isdisjoint(map(id, run))
-            ):
-                self.objects.update(zip(map(id, run), run, strict=True))
-            else:
-                yield from run
 
     def _parts_of(self, value: Any, most: int) -> list[Any]:
         """Return the mutable parts of an object, and an array's base; at most ``most`` of them."""
         copy = self._copies.by_id.get(id(value))
         held = _now_held(value, self._most_of_one) if copy is None else copy.parts
-        keys = copy.held.items if copy and isinstance(copy.held.items, dict) else ()
-        parts = [part for part in chain(held, keys) if id(type(part)) not in ATOM_IDS]
+        parts = [part for part in held if id(type(part)) not in classes.ATOM_IDS]
         is_array = id(type(value)) not in COMMON_IDS and buffers.is_array(value)
         if is_array and value.base is not None:
             parts.append(value.base)
         return parts[:most]
-
-    def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
-        """Map the id of each array to the ids of the targets whose memory overlaps its own."""
-        views = defaultdict[int, list[int]](list)
-        if not (changed := [value for value in targets.values() if buffers.is_array(value)]):
-            return views
-        sharing = defaultdict[int, list[Any]](list)
-        for value in filter(buffers.is_array, self.objects.values()):
-            sharing[id(buffers.owner(value))].append(value)
-        for value in changed:
-            for other in sharing[id(buffers.owner(value))]:
-                if other is not value and buffers.overlap(value, other):
-                    views[id(other)].append(id(value))
-        return views
 
 
 def _now_held(value: Any, most: int | None) -> Iterable[Any]:
@@ -225,30 +198,18 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     A function's globals are left out: the namespace leads everywhere.
     """
     kind = type(value)
-    if most is not None and issubclass(kind, _CONTAINERS):
-        base = next(each for each in _CONTAINERS if issubclass(kind, each))
-        return islice(dict.values(value) if base is dict else base.__iter__(value), most)
+    if most is not None and id(kind) in COMMON_IDS:
+        return islice(value.values() if kind is dict else value, most)
     if buffers.has_memory(kind) and kind is not memoryview:
-        arrays = (array for array in buffers.arrays_of(value) or () if array.dtype.hasobject)
+        arrays = (array for array, _ in buffers.blocks_of(value) if array.dtype.hasobject)
         cells = chain.from_iterable(buffers.plain_array(array).flat for array in arrays)
-        if most is None and classes.is_frame(kind):
-            return chain(cells, classes.beside(value))
-        return islice(cells, most)
-    if kind is FunctionType:
+        if most is not None or not classes.is_frame(kind):
+            return islice(cells, most)
+        own = classes.attributes_of(value).items()
+        return chain(cells, (each for name, each in own if name != "_mgr"))
+    if kind is types.FunctionType:
         return parts_now(value)
     return gc.get_referents(value)
-
-
-def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
-    """Return the ids of ``targets`` and of all objects that lead to them."""
-    found, known = set(targets), 0
-    while known < len(found):
-        known = len(found)
-        # Holders were mostly visited before their parts, so one reversed pass finds nearly all.
-        for key in reversed(parts):
-            if not found.isdisjoint(parts[key]):
-                found.add(key)
-    return found
 
 
 # The names that lead to mutated objects: their own, those of shared memory, those of holders
@@ -266,7 +227,6 @@ def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterato
 
 def names_of(
     touched: Mapping[int, Any],
-    said: Iterable[str],
     after: Mapping[str, Any],
     earlier: tuple[Mapping[str, Any], ...],
     namespace: Mapping[str, Any],
@@ -277,7 +237,6 @@ def names_of(
 
     Args:
         touched: the mutated objects, by id.
-        said: names that are known to be bound to some of them.
         after: the current bindings.
         earlier: other mappings that hold references to the bound objects.
         namespace: the live namespace, with IPython's outputs.
@@ -286,13 +245,10 @@ def names_of(
     """
     if not touched:
         return set()
-    found = {name for name in said if id(after.get(name)) in touched}
+    found = set(bound_to(touched, after))
     is_alone = all(
         buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
     )
-    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-        return found
-    found = set(bound_to(touched, after))
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     columns = {id(after[name]) for name in columns_only & found}
@@ -305,36 +261,14 @@ def names_of(
         if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
                 written[id(buffers.owner(array))].append((array, record))
-    kinds = {id(kind): kind for kind in map(type, after.values())}
     if written:
-        owning = {key for key, kind in kinds.items() if buffers.has_memory(kind)}
-        found |= {
-            name
-            for name, value in after.items()
-            if id(type(value)) in owning and _is_written(value, written)
-        }
-    leaves = {key for key, kind in kinds.items() if key in SIMPLE or issubclass(kind, CALLABLES)}
-    others = {
-        name: value
-        for name, value in after.items()
-        if id(type(value)) not in leaves and name not in found and not _is_plain(value)
-    }
+        found |= {name for name, value in after.items() if _is_written(value, written)}
+    others = {name: value for name, value in after.items() if name not in found}
     owners = (buffers.owner(array) for arrays in written.values() for array, _ in arrays)
     changed = (*touched.values(), *owners, *(after[name] for name in found))
     most = MOST_OF_A_CELL + len(others)
     holding = Holding(others.values(), most=most, leaves=CALLABLES)
     return found | holding.holders(others, {id(each): each for each in changed}).keys()
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether ``value`` is a small container, or a table, of immutable values only."""
-    kind = type(value)
-    if id(kind) in COMMON_IDS:
-        parts = gc.get_referents(value) if len(value) <= _MANY else [value]
-        return ATOM_IDS.issuperset(map(id, map(type, parts)))
-    is_other = kind is memoryview or classes.is_theirs(kind)
-    arrays = None if is_other else buffers.arrays_of(value)
-    return arrays is not None and not any(array.dtype.hasobject for array in arrays)
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
@@ -345,9 +279,6 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
             record. Blocks with the same record don't count: pandas knows that they share memory
             and copies it before it writes.
     """
-    arrays = buffers.arrays_of(value) or ()
-    if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
-        return False
     return any(
         buffers.overlap(array, other)
         for array, record in buffers.blocks_of(value)
@@ -377,13 +308,9 @@ def _are_only_bound(
     del kinds, small
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
-        known = inside[key] + len(shown)
-        known += sum(
-            id(each.get(name)) == key
-            for each in bindings.values()
-            for name in (*names, *shown, *_LAST_OUTPUTS)
-        )
-        known += 2 * sum(id(each) == key for each in held)
+        known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
+        said = (*names, *shown, *_LAST_OUTPUTS)
+        known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
         # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:
             return False

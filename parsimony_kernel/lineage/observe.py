@@ -274,9 +274,8 @@ def observe_cell(
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
-    said = values.keys() | {name for name, _ in names.paths}
     in_place = names_of(
-        touched, said, after, (before, values), looked.namespace, shown, looked.columns_only
+        touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
     sources, read_by = _sources(names, after, opened, cwd)

@@ -12,7 +12,7 @@ from itertools import compress, repeat
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from parsimony_kernel.lineage.classes import loaded, said_module
+from parsimony_kernel.lineage.classes import loaded, module_of
 
 _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
@@ -115,12 +115,9 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
 
 
 def _is_imported(value: Any) -> bool:
-    kind = type(value)
-    if not issubclass(kind, _IMPORTABLE):
-        return False
-    if issubclass(kind, ModuleType):
+    if issubclass(type(value), ModuleType):
         return True
-    module = said_module(value) if issubclass(kind, type) else value.__module__
+    module = module_of(value) if issubclass(type(value), type) else value.__module__
     return module is None or (type(module) is str and module not in ("", "__main__"))
 
 
