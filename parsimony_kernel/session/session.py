@@ -7,7 +7,7 @@ models of turns and keeps two turns from running at once. It doesn't depend on a
 import threading
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 
@@ -84,7 +84,7 @@ class NotebookSession(Home):
         """Set model settings, keyed by environment variable; they override the environment."""
         self.environ.maps[0] = dict(variables)
 
-    def turn(
+    async def turn(
         self,
         request: str,
         *,
@@ -100,9 +100,8 @@ class NotebookSession(Home):
             options: Permissions, limits and share mode; by default ``TurnOptions()``.
             stop: Stops the turn.
 
-        Returns:
-            Its events, each already journalled; the last one is terminal. Reading the first of
-            them raises ``SessionError``, too.
+        Yields:
+            Events, each already journalled; the last one is terminal.
 
         Raises:
             SessionError: The turn can't begin; nothing has run.
@@ -119,7 +118,9 @@ class NotebookSession(Home):
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
         turn = Turn(self, models, run_id, cell_key, chosen, stop=stop)
-        return turn.run(partial(turn.begin, request, notice))
+        async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
+            async for event in events:
+                yield event
 
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
@@ -136,7 +137,7 @@ class NotebookSession(Home):
         turn = Turn(self, models, uuid.uuid4().hex, cell_key, chosen)
         return first_request(*turn.preview(request))
 
-    def resume(
+    async def resume(
         self,
         reply: str,
         *,
@@ -152,8 +153,8 @@ class NotebookSession(Home):
             nonce: Answer only the question with this nonce, not a later one of the turn.
             stop: Stops the turn.
 
-        Returns:
-            Its events, as those of ``turn``.
+        Yields:
+            Events, each already journalled; the last one is terminal.
 
         Raises:
             SessionError: There is no such question, the answer is empty, or the suspension record
@@ -185,7 +186,9 @@ class NotebookSession(Home):
             run_id, row.turn.request, cell_key, model, options, goes_on=True
         )
         turn = Turn(self, models, run_id, cell_key, options, asked=row, stop=stop)
-        return turn.run(partial(turn.go_on, answer, choice, begun))
+        async with aclosing(turn.run(partial(turn.go_on, answer, choice, begun))) as events:
+            async for event in events:
+                yield event
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""

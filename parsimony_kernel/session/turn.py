@@ -42,6 +42,7 @@ from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import Files
+from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -373,6 +374,9 @@ class Turn(RunHooks):
                             home.past.changes.settle(self._runs_of_cell() - {self.run_id})
                         trace(event)
                         yield event
+            except CassetteMiss:
+                stop.set("the recording has no answer to this request")
+                raise
             finally:
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed:

@@ -20,6 +20,7 @@ from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
+from parsimony_kernel.session.notebook_identity import NAMELESS
 from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
 from parsimony_kernel.storage import durable
@@ -149,6 +150,11 @@ class Cassettes:
         return Place(self._folder, secrets.clean, frozenset(self._cells))
 
     def _tape(self) -> Tape:
+        if self._name == NAMELESS:
+            raise SessionError(
+                "Nobody says which notebook this is, so its recording has no name. Save it as a "
+                "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
+            )
         tape = Tape(path_of(self._folder / self._name), self._name)
         tape.read()  # raises if unreadable, so that a damaged file is never overwritten
         return tape

@@ -53,7 +53,7 @@ async def test_unreadable_file_is_handed_off_with_remedy(
 async def test_non_utf8_file_is_read_and_noted(session: NotebookSession) -> None:
     last = await last_of(session, "load latin.csv")
     assert isinstance(last, RunCompleted)
-    assert "UTF-8" in last.summary
+    assert "Read latin.csv with encoding='cp1252'." in last.summary
     assert list(session.executor.variables()["latin"]["stadt"]) == ["Köln"]
 
 
