@@ -139,6 +139,8 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return Text(("~",), path=True)
         case _, Text() | Ref() if name in _SAME | _FILES:
             return replace(first, path=True) if isinstance(first, Text) else first
+        case "glob" | "iglob", Text():
+            return (first,)
         case "partial", _:
             return first
         case "import_module" | "__import__", Text(parts=(str(module),)):

@@ -412,6 +412,11 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
+        elif any(
+            each.arg == "inplace" and getattr(each.value, "value", True) is not False
+            for each in node.keywords
+        ):
+            self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
         if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
@@ -422,7 +427,7 @@ class Visitor(State):
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
-            each.arg == "inplace" and getattr(each.value, "value", True) is not False
+            each.arg == "inplace" and getattr(each.value, "value", False) is True
             for each in node.keywords
         ):
             self.mutate(on)

@@ -358,10 +358,12 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
     """
     names = (*(each.name for each in table.columns), *table.more_columns)
     samples, full, named = SAMPLES, len(table.columns), len(names)
+    # If some names are left out anyway, prefer keeping full columns to listing more names.
+    spread = 2 if table.columns_left_out else len(names)
     while _size(table) > budget and named > 1:
         if samples:
             samples -= min(samples, 2)
-        elif full > 1:
+        elif full > 1 and named <= spread * full:
             full -= max(1, full // 8)
         else:
             named -= max(1, named // 8)

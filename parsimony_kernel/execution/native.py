@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.execution.side_effects import host_of, texts_in
+from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -36,6 +36,8 @@ _ADDRESS = re.compile(
 )
 _INSERTING = re.compile(r"(?is)\s*INSERT\b[^;()]*(?:\([\w\s,]*\))?\s*VALUES\s*\([\w\s?,$]*\)[\s;]*")
 _CALL = compile("_native[0](*_native[1], **_native[2])", __file__, "eval")
+# The longest list or dict of the notebook in which functions are replaced.
+_MOST_HELD = 200
 # The files of the databases that a table belongs to, beside the count that makes one row of them.
 _DATABASES = "count(*), (SELECT list(path) FROM duckdb_databases() WHERE NOT readonly)"
 # The modules that are done, by name: one that is imported anew is another one.
@@ -68,8 +70,8 @@ _finder = _Finder()
 def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     """Wrap the functions of the modules that are imported, and of others once they are.
 
-    A module that has imported one of them by name before gets the wrapper in its place, as does
-    ``namespace``, in its lists, dicts and partials too.
+    Those that ``namespace``, a module that is not installed, or another module of their library has
+    imported by name before are replaced there, and in lists, dicts and partials of ``namespace``.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -77,18 +79,26 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
     names = [name for name in there if _done.get(name) is not sys.modules[name]]
     for name in names:
         _wrap(name, sys.modules[name])
-    places: list[Any] = [namespace or {}]
-    if names:
-        places += [each for each in places[0].values() if type(each) in (dict, list)]
-        places += [vars(each) for each in [*sys.modules.values()] if isinstance(each, ModuleType)]
+    libraries = {name.partition(".")[0] for name in names}
+    own = [each for each in [*sys.modules.values()] if names and _is_own(each, libraries)]
+    places: list[Any] = [namespace or {}, *map(vars, own)]
     for place in places:
         for at, value in [*(enumerate(place) if type(place) is list else place.items())]:
             if id(value) in _replaced:
                 place[at] = _replaced[id(value)][1]
-            elif type(value) is partial and id(value.func) in _replaced:
+            elif names and place is namespace is not value and type(value) in (list, dict):
+                places += [value] if len(value) <= _MOST_HELD else []
+            elif names and type(value) is partial and id(value.func) in _replaced:
                 function = _replaced[id(value.func)][1]
                 state = (function, value.args, value.keywords, vars(value))
                 value.__setstate__(state)  # type: ignore[attr-defined]
+
+
+def _is_own(module: ModuleType, libraries: set[str]) -> bool:
+    # Not by its attribute, which may import what a module puts off.
+    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    is_theirs = str(file).endswith(".py") and module.__name__.partition(".")[0] in libraries
+    return isinstance(file, str) and (is_theirs or not is_installed(file))
 
 
 def written_by(query: str) -> list[str]:

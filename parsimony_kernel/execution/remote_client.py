@@ -443,8 +443,12 @@ class RemoteExecutor(CellExecutor):
                 is_cancelled = True
         if not is_cancelled:
             return call.result()
-        if not call.cancelled() and call.exception() is None:
-            self._settle(call.result())
+        if not call.cancelled():
+            match call.exception():
+                case None:
+                    self._settle(call.result())
+                case Loss() as loss:  # the next cell reports it
+                    self._client.untold = loss
         raise asyncio.CancelledError
 
     def _settle(self, answer: bootstrap.Answer) -> None:

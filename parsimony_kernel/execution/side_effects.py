@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from pickletools import genops
 from types import FrameType
 from typing import Any
 from zipfile import ZipFile
@@ -46,11 +48,10 @@ LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
-# Pickled bytes: the beginning since protocol 2, and that of a NumPy file of objects; before, what
-# is imported for an object, which is then called or remembered.
-_PICKLE = re.compile(
-    rb"(?s)\A\x80[\x02-\x05]|\A\x93NUMPY.*\|O|[ci][\w.]+\n[\w.]+\n(?:p\d|[qr][\0-\x1f]|[().])"
-)
+# The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
+_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
+# A text in older pickled bytes that goes on after what was read.
+_LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
 
 _STANDARD = tuple(
@@ -62,7 +63,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
 _DEEPEST = 400
 _MOST_TEXTS = 200
-_MOST_READ = 1_048_576
+_HEAD = 4_096
 
 
 @dataclass(frozen=True)
@@ -322,23 +323,36 @@ def _unpickles_freely(by: Caller) -> bool:
 
 
 def _holds_pickle(path: str) -> bool:
-    """Whether a file, or a member of an archive, holds pickled bytes."""
+    """Whether a file, or a member of an archive, begins as pickled bytes do."""
     if not Path(path).is_file():
         return False
     with suppress(Exception):  # boundary: user object - a file that is broken, or changes
         with open(path, "rb") as stream:
-            data = stream.read(_MOST_READ)
-        if data[:2] in _PACKED:
-            with import_module(_PACKED[data[:2]]).open(path) as stream:
-                data = stream.read(_MOST_READ)
+            head = stream.read(_HEAD)
+        if head[:2] in _PACKED:
+            with import_module(_PACKED[head[:2]]).open(path) as stream:
+                head = stream.read(_HEAD)
         with suppress(zlib.error):
-            data = zlib.decompressobj().decompress(data, _MOST_READ)
-        if not data.startswith(b"PK"):
-            return bool(_PICKLE.search(data))
+            head = zlib.decompressobj().decompress(head, _HEAD)
+        if not head.startswith(b"PK"):
+            return _is_pickle(head)
         with ZipFile(path) as archive:
             members = map(archive.open, archive.namelist()[:_MOST_TEXTS])
-            return any(_PICKLE.search(member.read(_MOST_READ)) for member in members)
+            return any(_is_pickle(member.read(_HEAD)) for member in members)
     return False
+
+
+def _is_pickle(head: bytes) -> bool:
+    if _PICKLE.match(head):
+        return True
+    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
+    seen, at, stream = set[str](), 0, BytesIO(head)
+    with suppress(ValueError, OverflowError):
+        for code, _, _ in genops(stream):
+            seen.add(code.name)
+            at = stream.tell()
+    is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
+    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
 
 
 def _size(path: str) -> int:

@@ -15,7 +15,7 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -33,6 +33,8 @@ _STATE_OF, OUTSIDE = (
 _CACHING = frozenset({"pandas", "statsmodels"})
 # Attributes of a frame that are not restored with the others.
 _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
+# Modules of weak references.
+_WEAK = frozenset({"weakref", "_weakrefset"})
 # Flags of types: made at run time (a class statement or the like); attributes, or weak references,
 # are stored before the object and don't count in its size.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
@@ -622,10 +624,11 @@ class Copies:
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
-            if issubclass(type(each), ref):
+            if issubclass(type(each), ref) and not any(
+                above.kind.is_of_library and classes.package_of(above.kind.of) not in _WEAK
+                for above in _above(holder, holders)
+            ):  # the notebook's own, and no library's
                 each = ref.__call__(each)
-                if not classes.is_theirs(type(each)):  # libraries keep weak references to anything
-                    continue
             if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
@@ -681,6 +684,13 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
                 return True
         part = holder.value
     return False
+
+
+def _above(holder: Copy | None, holders: Mapping[int, Copy | None]) -> Iterator[Copy]:
+    """Yield ``holder`` and the copies that hold it, from the nearest on."""
+    while holder is not None:
+        yield holder
+        holder = holders[id(holder.value)]
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})

@@ -168,7 +168,7 @@ class Holding:
 
     def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Yield the objects in ``parts`` that still have to be walked into."""
-        for part in parts:
+        for part in self._holding_any(list(parts)):
             key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
@@ -180,6 +180,19 @@ class Holding:
                     continue
             self.objects[key] = part
             yield part
+
+    def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
+        """Yield ``parts`` without stretches of containers that hold nothing but plain values."""
+        for start in range(0, len(parts), _MANY):
+            run = parts[start : start + _MANY]
+            if (
+                COMMON_IDS.issuperset(map(id, map(type, run)))
+                and classes.ATOM_IDS.issuperset(map(id, map(type, gc.get_referents(*run))))
+                and self._copies.by_id.keys().isdisjoint(map(id, run))
+            ):
+                self.objects.update(zip(map(id, run), run, strict=True))
+            else:
+                yield from run
 
     def _parts_of(self, value: Any, most: int) -> list[Any]:
         """Return the mutable parts of an object, and an array's base; at most ``most`` of them."""

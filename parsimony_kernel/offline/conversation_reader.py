@@ -59,6 +59,7 @@ class Transcript:
     Args:
         calls: the answers of tools, by ``_key``; without those whose variables have gone.
         replies: what the person said, by the question.
+        changed: the variables that were changed while a question waited.
         told: what the earlier requests came to.
         last: what the request before came to.
     """
@@ -68,6 +69,7 @@ class Transcript:
     calls: dict[str, Answer] = field(default_factory=dict)
     replies: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    changed: list[str] = field(default_factory=list)
     told: str = ""
     last: str = ""
 
@@ -145,6 +147,7 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
                 turn.calls[_key(call["function"]["name"], arguments)] = _answer(answer)
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
+            turn.changed += _parsed(text).get("changed") or () if turn.calls else ()
             turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
         elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
             turn.replies.setdefault(asked, text.strip())

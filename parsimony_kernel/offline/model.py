@@ -71,7 +71,8 @@ class _Planner:
     def __init__(self, turn: Transcript, tools: frozenset[str]) -> None:
         self.turn, self.tools = turn, tools
         self.files = list(filter(is_data_file, turn.context.get("files") or ()))
-        self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
+        # What this turn has made keeps its name where the person has changed it meanwhile.
+        self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ()), *turn.made}
         self.named: list[code.Column] = []  # those of the part that was not understood
         self.subject = self.table = ""  # the table in hand, and that of the part before
         self.loaded: list[Table] = []
@@ -138,6 +139,8 @@ class _Planner:
         told = [made.told or f"{made.purpose}." for made in self.made]
         told += [*self.loads, *self.saves, *self.published, *self.notes]
         no_if(not told, "empty")
+        changed = (each for each in self.turn.changed if each in self.turn.tables())
+        told += [f"`{each}` was changed while the question waited." for each in changed]
         return " ".join(dict.fromkeys(told))
 
     def _do(self, part: list[Token]) -> None:

@@ -381,10 +381,6 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
-        if "without" in said:
-            why = f"Look whether {column.label} holds 0 or none"
-            is_none = self.look(code("has_none", column.of(self.table.name)), why)
-            no_if(not column.missing or is_none is not False, "without", column.name)
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:

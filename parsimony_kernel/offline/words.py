@@ -131,19 +131,18 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Split ``text`` into tokens; a quoted name of a data file is a file."""
-    tokens = [Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(text)]
-    files = {each for each in tokens if each.kind == "quoted" and is_data_file(each.bare)}
-    tokens = [each for each in tokens if each.kind != "of"]
-    tokens = [Token("date", _date(t.text)) if t.kind == "month" else t for t in tokens]
-    return [Token("file", each.bare) if each in files else each for each in tokens]
+    """Split ``text`` into tokens, without "of"."""
+    tokens = (Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(text))
+    return [_meant(each) for each in tokens if each.kind != "of"]
 
 
-def _date(text: str) -> str:
-    """Write "1 March 2024" as 2024-03-01, "March 2024" as 2024-03."""
-    *day, month, year = re.findall(r"\d+|\b[a-z]{3}", text.casefold())
-    numbers = [[name[:3] for name in MONTHS].index(month), *map(int, day)]
-    return "-".join([year, *(f"{each:02}" for each in numbers)])
+def _meant(token: Token) -> Token:
+    """A quoted name of a data file is a file, and "March 2024" the date 2024-03."""
+    if token.kind == "month":
+        month = [name[:3] for name in MONTHS].index(token.low[:3])
+        return Token("date", f"{token.text[-4:]}-{month:02}")
+    is_file = token.kind == "quoted" and is_data_file(token.bare)
+    return Token("file", token.bare) if is_file else token
 
 
 def is_data_file(name: str) -> bool:

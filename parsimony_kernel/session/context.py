@@ -7,12 +7,13 @@ on disk.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -182,15 +183,21 @@ def _add_rows(
 
 def data_files(folder: Path) -> tuple[str, ...]:
     """Return at most 40 data files in ``folder`` and one level below, as relative paths."""
-
-    def is_data(path: Path) -> bool:  # a folder such as sales.parquet is one table
-        return path.suffix.lower() in _DATA_SUFFIXES and not path.name.startswith(".")
-
-    top = sorted(islice(folder.glob("*"), _MAX_ENTRIES))
-    folders = (each for each in top if not each.name.startswith((".", "_")) and not is_data(each))
-    below = islice(chain.from_iterable(each.glob("*") for each in folders), _MAX_ENTRIES)
-    found = filter(is_data, chain(top, sorted(below)))
-    return tuple(each.relative_to(folder).as_posix() for each in islice(found, _MAX_FILES))
+    found: list[str] = []
+    seen = 0
+    for place, folders, names in os.walk(folder):  # passes over what cannot be read
+        is_top = Path(place) == folder
+        # A folder such as sales.parquet is one table.
+        tables = [each for each in folders if Path(each).suffix.lower() in _DATA_SUFFIXES]
+        deeper = {each for each in folders if is_top and not each.startswith((".", "_"))}
+        folders[:] = sorted(deeper.difference(tables))
+        for name in sorted([*names, *tables]):
+            seen += 1
+            if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
+                return tuple(found)
+            if Path(name).suffix.lower() in _DATA_SUFFIXES and not name.startswith("."):
+                found.append((Path(place) / name).relative_to(folder).as_posix())
+    return tuple(found)
 
 
 # -- instructions
@@ -320,10 +327,10 @@ def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> s
     if row.status == "done":
         return "Done." if keeps else _cut(row.summary, SUMMARY_CHARS) or "Done."
     if keeps:
-        return f"{_UNDONE[row.status]}."
+        return f"{_UNDONE.get(row.status, row.status)}."
     # The model reads names in backticks as results of the turn; a question may name others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
-    told = f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+    told = f"{_UNDONE.get(row.status, row.status)}{f': {why}' if why else '.'}"
     done = _done_by_tools(events)
     return f"{told}\nDone before that, and not to be done again:\n{done}" if done else told
 

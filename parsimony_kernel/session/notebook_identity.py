@@ -70,7 +70,8 @@ def source_after(path: Path, cell_id: str) -> str:
     """Return the source of the code cell after ``cell_id``; empty if there is none."""
     for cell, after in pairwise(_code_cells(path)):
         if cell_id and cell.get("id") == cell_id:
-            return "".join(map(str, after.get("source") or ""))  # a text, or a list of lines
+            source = after.get("source") or ""
+            return "".join(map(str, source)) if isinstance(source, list) else str(source)
     return ""
 
 

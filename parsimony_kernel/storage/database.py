@@ -4,6 +4,7 @@ Many processes and threads use it at once. Transactions are atomic, ``synced`` o
 when they return, and an error is one sentence with its remedy.
 """
 
+import glob
 import os
 import sqlite3
 import threading
@@ -258,7 +259,7 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
     """Rename the existing files of a journal to one new, free name; return the new paths."""
     found = [each for each in endings if path.with_name(path.name + each).exists()]
     names = (f"{stem}{number or ''}{path.suffix}" for number in count())
-    free = next(each for each in names if not [*path.parent.glob(f"{each}*")])
+    free = next(each for each in names if not [*path.parent.glob(f"{glob.escape(each)}*")])
     return [durable.rename(path.with_name(path.name + each), free + each) for each in found]
 
 

@@ -101,6 +101,8 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
     (desk.workspace / "theirs.old").write_bytes(pickle.dumps([range], 0))
     (desk.workspace / "theirs.long").write_bytes(pickle.dumps([range, "x" * 9_000], 0))
+    late = pickle.dumps([*map(str, range(40)), range], 1)
+    (desk.workspace / "theirs.late").write_bytes(late)
     pickled = pickle.dumps(range)
     (desk.workspace / "theirs.bin").write_bytes(pickled)
     with zipfile.ZipFile(desk.workspace / "theirs.zip", "w") as archive:

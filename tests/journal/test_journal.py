@@ -486,5 +486,13 @@ def test_new_journal_never_meets_old_wal(tmp_path: Path, how: str) -> None:
     last.close()
 
 
+def test_no_journal_set_aside_takes_the_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "my[1].sqlite"
+    for _ in range(2):
+        SqliteJournal(path).close()
+        assert set_aside(path) is not None
+    assert len([*tmp_path.glob("*set-aside*.sqlite")]) == 2
+
+
 def test_set_aside_needs_a_journal(tmp_path: Path) -> None:
     assert set_aside(tmp_path / "journal.sqlite") is None

@@ -107,6 +107,7 @@ SINCE = (
     (["df = pd.read_csv('data/*.csv'.replace('*', 'a'))", "os.remove('made.csv')"], False, False),
     (["import polars as pl\ndf = pl.read_csv('data/*.csv')", OLD], False, False),
     (["import polars as pl\ndf = pl.read_csv('data/*.csv')", NEW], True, True),
+    (["import glob\ndf = [pd.read_csv(p) for p in glob.glob('data/*.csv')]", NEW], True, True),
     (["df = [Path(each).read_text() for each in ['data/a.csv']]", MADE], False, False),
     (["df = pd.DataFrame({'x': [1]})", "df.to_parquet('d.parquet')"], False, False),
     ([PARQUET, "(df * 2).to_parquet('d.parquet')"], True, True),

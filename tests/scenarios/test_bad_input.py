@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.core.events import Handoff, RunCompleted, is_terminal
+from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested, is_terminal
 from parsimony_kernel.session.session import NotebookSession
+
+from .loops import gather
 
 CONTENTS = {
     "good.csv": b"region,amount\nnorth,1\nsouth,2\n",
@@ -85,3 +87,16 @@ async def test_failing_turn_keeps_user_variables(session: NotebookSession) -> No
     before = session.executor.variables()["mine"]
     await last_of(session, "load nowhere.csv")
     assert session.executor.variables()["mine"] is before
+
+
+async def test_table_changed_while_its_export_waits_is_written_once(
+    session: NotebookSession, tmp_path: Path
+) -> None:
+    await session.executor.execute("cars = pd.DataFrame({'make': ['a', 'b'], 'price': [10, 20]})")
+    outside = tmp_path.parent / f"{tmp_path.name}.csv"
+    asked = await last_of(session, f"export mean price of cars by make to '{outside}'")
+    assert isinstance(asked, UserInputRequested)
+    await session.executor.execute("mean_price_by_make['mean_price'] = -1")
+    last = (await gather(session.resume("Run it")))[-1]
+    assert isinstance(last, RunCompleted)
+    assert outside.read_text().count("-1") == 2

@@ -45,6 +45,14 @@ def test_partitioned_folder_is_one_table(tmp_path: Path) -> None:
     assert data_files(tmp_path) == ("sales.parquet", "data/old.parquet")
 
 
+def test_no_file_behind_a_linked_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "salaries.csv").write_text("a\n1\n")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "shared").symlink_to(tmp_path / "private")
+    assert data_files(tmp_path / "work") == ()
+
+
 @pytest.mark.parametrize("share", [Share.samples, Share.schema])
 def test_non_pandas_table_is_named_correctly(tmp_path: Path, share: Share) -> None:
     polars = pytest.importorskip("polars")

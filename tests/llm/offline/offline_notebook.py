@@ -5,7 +5,7 @@ would see in a run.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,12 +99,14 @@ class Notebook:
             self.earlier += [request_message(self.request), answer]
         return turn
 
-    async def reply(self, text: str, *, gone: list[str] | None = None) -> Turn:
-        """Answer the question; ``gone`` are the variables that were lost meanwhile."""
-        if gone:
+    async def reply(
+        self, text: str, *, gone: Sequence[str] = (), changed: Sequence[str] = ()
+    ) -> Turn:
+        """Answer the question; variables were ``gone`` or ``changed`` meanwhile."""
+        if gone or changed:
             for name in gone:
                 await self.executor.execute(f"del {name}")
-            changes = notebook_changes(gone=gone, changed=[])
+            changes = notebook_changes(gone=gone, changed=changed)
             assert changes is not None
             self.messages.append({"role": "user", "content": changes})
         self.answers[str(self.turn.arguments.get("question"))] = text

@@ -79,9 +79,8 @@ NUMBERS = [
     ("how many cars before 1976-01-01", (CARS.Year < "1976-01-01").sum()),
     ("how many cars in January 1975", (CARS.Year == "1975-01-01").sum()),
     ("number of cars since jan. 1980", (CARS.Year >= "1980-01-01").sum()),
-    ("how many cars before 1st of january 1976", (CARS.Year < "1976-01-01").sum()),
-    ("how many cars from 1 january 1975 to 2 January 1976",
-     CARS.Year.between("1975-01-01", "1976-01-02").sum()),
+    ("how many cars from january 1975 to March 1976",
+     CARS.Year.between("1975-01-01", "1976-03-31").sum()),
     ("how many readings with missing horsepower in cars", CARS.Horsepower.isna().sum()),
     ("how many cars from Japan or with horsepower above 200",
      ((CARS.Origin == "Japan") | (CARS.Horsepower > 200)).sum()),
@@ -170,10 +169,16 @@ people = pd.DataFrame({
         ("number of people not in IT and active", ""),
         ("share of total salary above 2000", ""),
         ("share of salary above 2000", ""),
+        # A year behind the last month may be of the first, too.
+        ("number of people hired in may or june 2020", ""),
+        ("number of people hired in may and june 2020", ""),
+        # Whose the numbers are isn't clear.
+        ("mean salary between 1970 and 1990 born_year", ""),
+        ("mean bonus from 1500 to 2000 salary", ""),
         ("second highest salary", ""),
         ("how many people may be active", ""),
-        ("number of people without bonus", "bonus != bonus"),
-        ("how many people have no bonus", "bonus != bonus"),
+        ("number of people without bonus", ""),
+        ("how many people have no bonus", ""),
         ("how many people without rank", ""),
         ("number of people hired from 2020-05-01", "hired >= '2020-05-01'"),
         ("number of people hired from 2020-05", "'2020-05-01' <= hired < '2020-06-01'"),
@@ -738,6 +743,13 @@ async def test_table_that_was_lost_with_its_kernel_is_loaded_again(notebook: Not
         turn = await notebook.reply("temp_max", gone=["seattle_weather"])
         assert turn.ending == end
     assert "No table is at hand for 'use seattle_weather" in turn.arguments["rationale"]
+
+
+async def test_table_that_was_changed_while_a_question_waited_is_named(notebook: Notebook) -> None:
+    await notebook.ask("load data/seattle-weather.csv and plot the weekly mean temperature")
+    turn = await notebook.reply("temp_max", changed=["seattle_weather", "other"])
+    assert "`seattle_weather` was changed while the question waited." in turn.summary
+    assert "other" not in turn.summary
 
 
 ORDERS = """
