@@ -970,20 +970,20 @@ async def test_what_has_two_readings_is_asked_in_full(
 
 
 @pytest.mark.parametrize(
-    ("request_", "noun"),
+    ("request_", "noun", "told"),
     [
-        ("queens with honey_kg above 45", "queens"),
-        ("top 3 colonies by honey_kg", "colonies"),
-        ("number of boxes by fed", "boxes"),
+        ("queens with honey_kg above 45", "queens", "Rows (honey > 45): 6 of 10."),
+        ("top 3 colonies by honey_kg", "colonies", "Rows: 3 of 10."),
+        ("number of boxes by fed", "boxes", "number of rows: no, 5."),
     ],
 )
 async def test_what_the_rows_may_be_called_is_not_guessed(
-    notebook: Notebook, request_: str, noun: str
+    notebook: Notebook, request_: str, noun: str, told: str
 ) -> None:
     await notebook.run(HIVES)
     turn = await notebook.ask(request_)
     assert f'know "{noun}": if each row of `hives` is one' in turn.arguments["rationale"]
-    assert ": " in (await done(notebook, request_.replace(noun, "rows"))).summary
+    assert told in (await done(notebook, request_.replace(noun, "rows"))).summary
 
 
 @pytest.mark.parametrize(
