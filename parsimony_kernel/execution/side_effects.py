@@ -534,6 +534,22 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return f"environ({dict(self)!r})"
 
 
+def watch_environment(by: int) -> None:
+    """Turn audit events for reading ``os.environ`` on while any keeper is active, else off.
+
+    Args:
+        by: 1 when one starts, -1 when one ends.
+    """
+    global _judging
+    _judging += by
+    for each in (os.environ, getattr(os, "environb", None)):
+        if type(each) in (os._Environ, GuardedEnvironment):
+            setattr(each, "__class__", GuardedEnvironment if _judging else os._Environ)  # noqa: B010
+
+
+_judging = 0
+
+
 def short_texts(values: Iterable[Any]) -> Iterator[str]:
     """Yield those of ``texts_in`` that may be a path."""
     return (each for each in texts_in(values) if len(each) < 4_096)

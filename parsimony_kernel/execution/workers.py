@@ -12,31 +12,34 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.native import watch_native_code
-from parsimony_kernel.execution.side_effects import EVENTS, GuardedEnvironment, Judge
+from parsimony_kernel.execution.side_effects import Caller, Judge, Target
 
 # Modules that prepare the data of a new process: Python's, and loky, which joblib uses.
 _SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
 _PACKAGES = Path(__file__).resolve().parents[2]
 
 
-@dataclass
-class Workers:
-    """The worker processes of one cell.
+class Keeper:
+    """The approval check of one capture's code, and of the worker processes that it starts.
 
     Args:
-        judge: classifies the audit events of the cell.
+        judge: classifies the audit events of the code.
         refusals: a file to which each worker appends what it may not reach; created when the
             first one starts.
     """
 
-    judge: Judge
-    refusals: str = ""
+    def __init__(self, judge: Judge, refusals: str = "") -> None:
+        self.judge, self.refusals = judge, refusals
+
+    def check(self, event: str, found: Target, by: Caller) -> None:
+        """Raise to prevent a side effect; in a worker, whatever it is."""
+        self.refuse(found[1])
 
     def starting(self) -> None:
         """Prepare for a worker that is about to start."""
@@ -74,31 +77,32 @@ class Workers:
 
 def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
     """Install an audit hook in this process that refuses side effects that need approval."""
-    judge = Judge(Path(workspace), made=set(made), is_dry=is_dry)
+    keeper = Keeper(Judge(Path(workspace), made=set(made), is_dry=is_dry), refusals)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in EVENTS:
-            found = judge.target(event, arguments, judge.caller())
+        if event in side_effects.EVENTS:
+            by = keeper.judge.caller()
+            found = keeper.judge.target(event, arguments, by)
             if found is not None:
-                Workers(judge, refusals).refuse(found[1])
+                keeper.check(event, found, by)
 
     sys.addaudithook(hear)
-    setattr(os.environ, "__class__", GuardedEnvironment)  # noqa: B010
+    side_effects.watch_environment(1)
     watch_native_code()
 
 
-def watch_workers(here: Callable[[], Workers | None]) -> None:
+def watch_workers(here: Callable[[], Keeper | None]) -> None:
     """Make every process that a cell starts install the hook first.
 
     Args:
-        here: returns the workers of the running cell.
+        here: returns the keeper of the running cell.
     """
     start = multiprocessing.process.BaseProcess.start
 
     def start_guarded(process: multiprocessing.process.BaseProcess) -> None:
-        workers = here()
-        if workers is not None:
-            workers.starting()
+        keeper = here()
+        if keeper is not None:
+            keeper.starting()
             for name in _SPAWNING:
                 # The first process of all imports it while it starts, which is too late.
                 if name.rpartition(".")[0] in sys.modules:
@@ -109,7 +113,7 @@ def watch_workers(here: Callable[[], Workers | None]) -> None:
         setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
 
 
-def _hand(spawning: Any, here: Callable[[], Workers | None]) -> None:
+def _hand(spawning: Any, here: Callable[[], Keeper | None]) -> None:
     """Let a module that prepares new processes add the hook from now on.
 
     It stays: threads of a cell may start several processes at once, as Dask does.
