@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -19,7 +20,7 @@ from typing import Any, TypeVar, cast
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution import capture, code_cell
 from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
-from parsimony_kernel.execution.children import DESCRIPTORS, end_children
+from parsimony_kernel.execution.capture import DESCRIPTORS, end_children
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
@@ -38,7 +39,7 @@ class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
 
     Child processes of a cell are killed when it is stopped or reaches its deadline, see
-    ``execution.children``; those of a cell that ended by itself live on.
+    ``execution.capture``; those of a cell that ended by itself live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
@@ -149,7 +150,7 @@ class CodeExecutor(InProcessExecutor):
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped then. A blocking call is abandoned, with an old copy of the namespace and
     no output, unless it waits for a child process of the cell: these are killed with their
-    descendants, see ``execution.children``. Children of a cell that ended by itself live on. The
+    descendants, see ``execution.capture``. Children of a cell that ended by itself live on. The
     working folder is restored after each cell. Classes and imports work; ``exec``, ``eval``,
     ``compile`` and ``input`` are removed. This is no sandbox: code has the rights of the process.
 
@@ -259,32 +260,25 @@ def _in_thread(steps: Sequence[Callable[[], None]], output: capture.Capture) -> 
     Returns:
         A future for each step, done when the step has ended.
     """
-    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    ends: list[Done] = [loop.create_future() for _ in steps]
-
-    def end(done: Done) -> None:
-        if not done.done():
-            done.set_result(None)
+    context, ends = contextvars.copy_context(), [Future[None]() for _ in steps]
 
     def thread() -> None:
-        for step, done in zip(steps, ends, strict=True):
+        for step, end in zip(steps, ends, strict=True):
             # Told outside of ``working``: once the last has ended, the streams are those of before.
             try:
                 with capture.working(output):
                     step()
             finally:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(end, done)
+                end.set_result(None)
 
     OwnThread(target=context.run, args=(thread,), name="parsimony-cell", daemon=True).start()
-    return ends
+    return [asyncio.wrap_future(end) for end in ends]
 
 
 class _Loops:
     """The event loop of cells that await; kept between cells, since objects are bound to it."""
 
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run ``coroutine`` to its end, on another loop than one that a stuck thread still runs."""

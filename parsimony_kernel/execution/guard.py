@@ -15,7 +15,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, GeneratorType
@@ -35,7 +34,8 @@ from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from
 from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, Held
 from parsimony_kernel.execution.native import watch_native_code, written_by
-from parsimony_kernel.execution.permit import Permit, current_permit
+from parsimony_kernel.execution.run_scope import OURS as _OURS
+from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
 from parsimony_kernel.execution.workers import Keeper, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.file_backups import FileState
@@ -51,7 +51,6 @@ _DUCKS = "SELECT path FROM duckdb_databases() WHERE NOT readonly"
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 
 
-_ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _PROBE = "parsimony.probe"
 
 
@@ -80,16 +79,6 @@ class _Computing(Keeper):
         raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
 
 
-@contextmanager
-def ours() -> Iterator[None]:
-    """Exempt the body from approval checks: it is this package's own work."""
-    token = _ours.set(True)
-    try:
-        yield
-    finally:
-        _ours.reset(token)
-
-
 def keeper_here() -> Keeper | None:
     """Return the keeper of the running code; ``None`` when nothing checks it."""
     capture = capture_of_code()
@@ -106,7 +95,7 @@ def is_watching() -> bool:
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     # At interpreter shutdown, module globals are set to None.
-    if _ours is not None and event in side_effects.EVENTS and not _ours.get():
+    if _OURS is not None and event in side_effects.EVENTS and not _OURS.get():
         keeper = keeper_here()
         if keeper is not None:
             with ours():

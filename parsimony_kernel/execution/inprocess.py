@@ -41,9 +41,8 @@ from parsimony_kernel.execution.guard import (
 )
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.native import watch_native_code
-from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
-from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.run_scope import Permit, RunScope, current_permit, current_scope
 from parsimony_kernel.execution.side_effects import Judge
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state

@@ -28,8 +28,7 @@ from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.guard import is_watching
 from parsimony_kernel.execution.inspection import attempt, comes_from, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.execution.run_scope import Permit, RunScope, permitting, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.

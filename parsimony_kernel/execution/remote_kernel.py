@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from jupyter_core.utils import ensure_event_loop, run_sync
 
-from parsimony_kernel.execution.children import kill_marked, marked, new_mark
+from parsimony_kernel.execution.capture import kill_marked, marked, new_mark
 
 T = TypeVar("T")
 
