@@ -309,25 +309,6 @@ Function = Callable[..., Any]
 Whose = Callable[[], Capture | None]
 
 
-def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
-    """Return a function that calls ``inside`` for captured code and ``outside`` for other code.
-
-    Args:
-        inside: receives the capture as its first argument.
-        outside: the original function.
-        whose: returns the capture of the calling code.
-    """
-
-    @functools.wraps(outside)
-    def choose(*arguments: Any, **named: Any) -> Any:
-        capture = whose()
-        if capture is None:
-            return outside(*arguments, **named)
-        return inside(capture, *arguments, **named)
-
-    return choose
-
-
 class _Interception:
     """The replacements, installed with the first capture and removed with the last."""
 
@@ -359,14 +340,26 @@ class _Interception:
             self._attach(shell)
 
     def _replace(
-        self, owner: Any, name: str, inside: Function, whose: Whose = capture_here
+        self,
+        owner: Any,
+        name: str,
+        inside: Function,
+        whose: Whose = capture_here,
     ) -> None:
         """Route a module's function, or a method by an instance attribute that shadows it.
 
-        Captured code gets ``inside``, called with the original and the capture first.
+        Captured code, which ``whose`` tells by its capture, gets ``inside``, called with the
+        original and the capture first.
         """
         hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
-        chosen = routed(functools.partial(inside, outside), outside, whose)
+
+        @functools.wraps(outside)
+        def chosen(*arguments: Any, **named: Any) -> Any:
+            capture = whose()
+            if capture is None:
+                return outside(*arguments, **named)
+            return inside(outside, capture, *arguments, **named)
+
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:

@@ -7,13 +7,12 @@ the previous one afterwards.
 
 import asyncio
 import logging
-import os
 import re
 import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,18 +79,16 @@ async def process_turn() -> AsyncIterator[None]:
 @contextmanager
 def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
     """Change to ``folder`` for the body, then back; ``note`` if the body left the folder."""
-    before = Path.cwd()
-    os.chdir(folder or before)
-    start = Path.cwd()
-    try:
-        yield start
-    finally:
-        is_left = True
-        with suppress(FileNotFoundError):  # the code has removed it
-            is_left = Path.cwd() != start
-        if is_left:
-            note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
-        os.chdir(before)
+    with chdir(folder or Path.cwd()):
+        start = Path.cwd()
+        try:
+            yield start
+        finally:
+            is_left = True
+            with suppress(FileNotFoundError):  # the code has removed it
+                is_left = Path.cwd() != start
+            if is_left:
+                note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
 
 
 class InProcessExecutor(CellExecutor):

@@ -368,7 +368,7 @@ def test_rule_13_hook_uses_standard_library_only() -> None:
     """A kernel somewhere else and a worker install it before anything else."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(parsimony_kernel.__file__).parents[1])!r})\n"
-        "import parsimony_kernel.execution.workers, parsimony_kernel.execution.run_scope"
+        "import parsimony_kernel.execution.native, parsimony_kernel.execution.run_scope"
     )
     subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
 
