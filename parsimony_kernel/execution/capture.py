@@ -134,8 +134,9 @@ class Capture:
         self.stderr = BoundedText()
         # The displays in order; above MAX_OUTPUTS, only the first and the last.
         self.outputs: list[KernelOutputType] = []
+        # The number of characters printed before each of them.
+        self.printed_before: list[int] = []
         self._shown = 0
-        self._printed_before: list[int] = []
         # Thread objects, since an ident is reused once its thread has ended.
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -146,11 +147,6 @@ class Capture:
         # The processes that its code has started, and their mark, see ``children``.
         self.children: list[Any] = []
         self.mark = secrets.token_hex(8)
-
-    @property
-    def printed_before(self) -> tuple[int, ...]:
-        """The number of characters printed before each display; empty if displays were dropped."""
-        return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
 
     @property
     def is_cut(self) -> bool:
@@ -172,11 +168,10 @@ class Capture:
     def append(self, output: KernelOutputType) -> None:
         """Display an already converted output."""
         self._shown += 1
-        if self._shown <= MAX_OUTPUTS:
-            self._printed_before.append(len(self.stdout.text()))
+        self.printed_before.append(len(self.stdout.text()))
         self.outputs.append(output)
         if len(self.outputs) > MAX_OUTPUTS:
-            del self.outputs[MAX_OUTPUTS // 2]
+            del self.outputs[MAX_OUTPUTS // 2], self.printed_before[MAX_OUTPUTS // 2]
 
     def publish(self, bundle: Mapping[str, Any]) -> None:
         """Display a mime bundle, by way of its original value when that is known."""

@@ -63,14 +63,7 @@ Bundle = Mapping[str, Any]
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
 # Containers whose items are shown, with their brackets. The named ones also show their type's name.
-_BRACKETS: dict[Any, str] = {
-    list: "[]",
-    tuple: "()",
-    dict: "{}",
-    set: "{}",
-    frozenset: "{}",
-    deque: "[]",
-}
+_BRACKETS: Any = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}", deque: "[]"}
 _NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 

@@ -99,10 +99,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
         keeper = keeper_here()
         if keeper is not None:
             with ours():
-                by = keeper.judge.caller()
-                found = keeper.judge.target(event, arguments, by)
-            if found is not None:
-                keeper.check(event, found, by)
+                keeper.hear(event, arguments)
 
 
 # The statements of a run
@@ -181,8 +178,7 @@ class StatementGuard(Keeper):
         for at, part in enumerate(self._cell.parts):
             self.at = at
             with ours():
-                statement = self._begin(part)
-            self._check_databases(statement)
+                self._check_databases(self._begin(part))
             yield part
             self._settle()
             if self.held is not None:  # the code has caught the stop
@@ -246,8 +242,7 @@ class StatementGuard(Keeper):
         """Raise to stop the code before a side effect that is not allowed."""
         kind, what = found
         if os.getpid() != self._process:
-            with ours():
-                self.refuse(what)
+            self.refuse(what)
         if self._is_over:
             raise PermissionError(f"this code has ended and may no longer reach {what}")
         if self.held is not None:
@@ -264,7 +259,7 @@ class StatementGuard(Keeper):
         lines = by.lines | frozenset(range(first, last + 1))
         if not is_refused and (is_allowed or self.permit.allows(reach, lines)):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
-            with ours(), self._leaving:
+            with self._leaving:
                 self._leave(reach)
             return
         self.held = reach
@@ -309,9 +304,8 @@ class StatementGuard(Keeper):
         namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
             by = side_effects.Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
-            with ours():
-                changes = changed_databases(call, namespace)
-                found = [self.judge.target(event, (path,), by) for event, path in changes]
+            changes = changed_databases(call, namespace)
+            found = [self.judge.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
                 self.check("", each, by)
 

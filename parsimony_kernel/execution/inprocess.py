@@ -38,7 +38,7 @@ from parsimony_kernel.execution.guard import (
     dry_permit,
     leaving_nothing,
 )
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.native import watch_native_code
 from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import Permit, RunScope, current_permit, current_scope
@@ -404,7 +404,7 @@ class CellExecution:
             stdout=capture.stdout.text(),
             stderr=capture.stderr.text(),
             outputs=(*capture.outputs, *([] if failure is None else [failure])),
-            printed_before=capture.printed_before,
+            printed_before=tuple(capture.printed_before),
             changed=effect.changed,
             deleted=effect.deleted,
             overwritten=self.overwritten,
@@ -419,12 +419,8 @@ class CellExecution:
             message = f"stopped before this: {held.sentence}"
             if self.statement_guard is not None and self.statement_guard.permit.is_dry:
                 message = f"a dry run changes nothing: it stopped before {held.what}"
-            return ExceptionObject(
-                name="PermissionError",
-                message=message,
-                line=held.line,
-                source_line=held.source_line,
-            )
+            at: dict[str, Any] = {"line": held.line, "source_line": held.source_line}
+            return ExceptionObject(name="PermissionError", message=message, **at)
         if self.error is None and self.reason is None:
             return None
         told = self._told or self.executor.output_factory.exception(
@@ -451,12 +447,7 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (  # boundary: user object - its repr
-        Exception,
-        DeadlineReached,
-        KeyboardInterrupt,
-        asyncio.CancelledError,
-    ):
+    except (Exception, *INTERRUPTIONS):  # boundary: user object - its repr
         return None
 
 

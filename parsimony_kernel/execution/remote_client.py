@@ -375,10 +375,7 @@ class RemoteExecutor(CellExecutor):
             return bootstrap.failed("RemoteKernelError", str(exc)), set()
         self._settle(answer)
         if permit is not None:
-            permit.held, permit.why_not = answer.held, answer.why_not
-            permit.open_end = answer.open_end
-            permit.left += answer.left
-            permit.made.update(answer.made)
+            permit.add(answer)
             self.paused = answer.paused and Paused(None, answer.paused[0], left=answer.paused[1])
         return answer.output, answer.read
 

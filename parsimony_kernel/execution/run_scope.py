@@ -27,8 +27,34 @@ class RunScope:
     actor: Literal["user", "agent"] = "agent"
 
 
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of an action's side effects.
+
+    Args:
+        made: the paths that this run has created so far.
+        left: the side effects that have happened so far.
+        held: the side effect that the code was stopped before.
+        open_end: the key of an earlier attempt with unknown outcome, when the code was stopped
+            because of it.
+        why_not: why the code can't resume from there; empty when it can.
+    """
+
+    made: set[str] = field(default_factory=set)
+    left: list[Reach] = field(default_factory=list)
+    held: Reach | None = None
+    open_end: str = ""
+    why_not: str = ""
+
+    def add(self, more: "Outcome") -> None:
+        """Add what came of the same action elsewhere."""
+        self.held, self.open_end, self.why_not = more.held, more.open_end, more.why_not
+        self.left += more.left
+        self.made |= more.made
+
+
 @dataclass
-class Permit:
+class Permit(Outcome):
     """The side effects that one action may have, and those that it had.
 
     Args:
@@ -36,17 +62,12 @@ class Permit:
         allows: returns whether a side effect is allowed, given the cell's lines on the stack.
         sha: returns the hash of the action together with the side effect that it is held for.
         approved: the hash that a person approved, if any.
-        keep: saves the contents of a workspace file before it is overwritten; returns whether it
-            could.
-        is_dry: dry run: nothing may change, so only allowed reads happen.
-        made: the paths that this run has created so far.
         leaving: records a statement's side effect before it happens (write-ahead), and whether it
             only reads; returns the key of an earlier attempt whose outcome is unknown, or "".
         ended: records that the statement ended, and its side effects with it.
-        left: the side effects that have happened so far.
-        open_end: the key of that earlier attempt, when the code was stopped because of it.
-        held: the side effect that the code was stopped before.
-        why_not: why the code can't resume from there; empty when it can.
+        keep: saves the contents of a workspace file before it is overwritten; returns whether it
+            could.
+        is_dry: dry run: nothing may change, so only allowed reads happen.
     """
 
     workspace: Path
@@ -56,11 +77,6 @@ class Permit:
     leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""
     ended: Callable[[], None] = lambda: None
     keep: Callable[[str], bool] = lambda path: True
-    made: set[str] = field(default_factory=set)
-    left: list[Reach] = field(default_factory=list)
-    held: Reach | None = None
-    open_end: str = ""
-    why_not: str = ""
     is_dry: bool = False
 
 

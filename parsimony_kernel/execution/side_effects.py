@@ -591,6 +591,14 @@ class Keeper:
     def __init__(self, judge: Judge, refusals: str = "") -> None:
         self.judge, self.refusals = judge, refusals
 
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Check an audit event, if it is one of ``EVENTS``."""
+        if event in EVENTS:
+            by = self.judge.caller()
+            found = self.judge.target(event, arguments, by)
+            if found is not None:
+                self.check(event, found, by)
+
     def check(self, event: str, found: Target, by: Caller) -> None:
         """Raise to prevent a side effect; in a worker, whatever it is."""
         self.refuse(found[1])
@@ -633,16 +641,8 @@ def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: 
     """Install an audit hook in this process that refuses side effects that need approval."""
     from parsimony_kernel.execution.native import watch_native_code  # deferred: it imports this
 
-    keeper = Keeper(Judge(Path(workspace), made=set(made), is_dry=is_dry), refusals)
-
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in EVENTS:
-            by = keeper.judge.caller()
-            found = keeper.judge.target(event, arguments, by)
-            if found is not None:
-                keeper.check(event, found, by)
-
-    sys.addaudithook(hear)
+    judge = Judge(Path(workspace), made=set(made), is_dry=is_dry)
+    sys.addaudithook(Keeper(judge, refusals).hear)
     watch_environment(1)
     watch_native_code()
 

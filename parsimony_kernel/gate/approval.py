@@ -164,7 +164,7 @@ class Approving:
             leaving,
             ended,
             (lambda path: True) if granted.files is None else granted.files.keep,
-            granted.made,
+            made=granted.made,
         )
         return permit
 
