@@ -335,11 +335,7 @@ class _Interception:
             self._attach(shell)
 
     def _replace(
-        self,
-        owner: Any,
-        name: str,
-        inside: Function,
-        whose: Whose = capture_here,
+        self, owner: Any, name: str, inside: Function, whose: Whose = capture_here
     ) -> None:
         """Route a module's function, or a method by an instance attribute that shadows it.
 
@@ -674,11 +670,8 @@ if hasattr(os, "register_at_fork"):
 
 def live_shell() -> Any:
     """Return the IPython shell of this process; ``None`` when there is none."""
-    module = sys.modules.get("IPython.core.interactiveshell")
-    shell_class = getattr(module, "InteractiveShell", None)
-    if shell_class is None or not shell_class.initialized():
-        return None
-    return shell_class.instance()
+    module = sys.modules.get("IPython.core.getipython")
+    return None if module is None else module.get_ipython()
 
 
 def open_figures() -> frozenset[int]:

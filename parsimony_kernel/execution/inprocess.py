@@ -196,11 +196,9 @@ class InProcessExecutor(CellExecutor):
                 if permit is not None:
                     watch_native_code(self.namespace())
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
+                around = leaving_nothing(run) if dry_run else nullcontext()
                 try:
-                    with (
-                        listening(run.watch.hear),
-                        leaving_nothing(run) if dry_run else nullcontext(),
-                    ):
+                    with listening(run.watch.hear), around:
                         await self._run(run)
                 except DryRunError as exc:
                     return self._rejected(exc, filename, source)
