@@ -36,7 +36,7 @@ from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, Held
 from parsimony_kernel.execution.native import watch_native_code, written_by
 from parsimony_kernel.execution.run_scope import OURS as _OURS
 from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
-from parsimony_kernel.execution.side_effects import Keeper, watch_workers
+from parsimony_kernel.execution.side_effects import Keeper
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.file_backups import FileState
 
@@ -58,7 +58,6 @@ def keep(capture: Capture, keeper: Keeper) -> None:
     """Let ``keeper`` check the code of ``capture`` from now on, for as long as any of it runs."""
     capture.keeper = keeper
     listen(_hear)
-    watch_workers(keeper_here)
     watch_native_code()
 
 

@@ -149,6 +149,10 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def native(*args: Any, **named: Any) -> Any:
         __tracebackhide__ = True
+        if kind == "prepares":
+            first: dict[str, Any] = {}
+            sys.audit("parsimony.process", first)
+            return {**first, **function(*args, **named)}
         _tell(kind, args, named)
         if kind != "queries":
             return function(*args, **named)

@@ -14,7 +14,6 @@ import builtins
 import functools
 import ipaddress
 import json
-import multiprocessing.process
 import os
 import re
 import socket
@@ -574,8 +573,6 @@ def texts_in(values: Iterable[Any]) -> Iterator[str]:
 
 # Worker processes
 
-# Modules that prepare the data of a new process: Python's, and loky, which joblib uses.
-_SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
 _PACKAGES = Path(__file__).resolve().parents[2]
 
 
@@ -592,8 +589,12 @@ class Keeper:
         self.judge, self.refusals = judge, refusals
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Check an audit event, if it is one of ``EVENTS``."""
+        """Check an audit event, if it is one of ``EVENTS``; prepare for a worker that starts."""
         if event in EVENTS:
+            if event in ("os.fork", "parsimony.process"):
+                self.starting()
+                for prepared in arguments:  # what a worker that doesn't fork is told
+                    prepared["parsimony"] = self
             by = self.judge.caller()
             found = self.judge.target(event, arguments, by)
             if found is not None:
@@ -645,39 +646,3 @@ def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: 
     sys.addaudithook(Keeper(judge, refusals).hear)
     watch_environment(1)
     watch_native_code()
-
-
-def watch_workers(here: Callable[[], Keeper | None]) -> None:
-    """Make every process that a cell starts install the hook first.
-
-    Args:
-        here: returns the keeper of the running cell.
-    """
-    start = multiprocessing.process.BaseProcess.start
-
-    def start_guarded(process: multiprocessing.process.BaseProcess) -> None:
-        keeper = here()
-        if keeper is not None:
-            keeper.starting()
-            for name in _SPAWNING:
-                # The first process of all imports it while it starts, which is too late.
-                if name.rpartition(".")[0] in sys.modules:
-                    _hand(import_module(name), here)
-        start(process)
-
-    if start.__name__ != start_guarded.__name__:
-        setattr(multiprocessing.process.BaseProcess, "start", start_guarded)  # noqa: B010
-
-
-def _hand(spawning: Any, here: Callable[[], Keeper | None]) -> None:
-    """Let a module that prepares new processes add the hook from now on.
-
-    It stays: threads of a cell may start several processes at once, as Dask does.
-    """
-    prepare = spawning.get_preparation_data
-
-    def with_hook(*arguments: Any, **named: Any) -> dict[str, Any]:
-        return {"parsimony": here(), **prepare(*arguments, **named)}
-
-    if prepare.__name__ != with_hook.__name__:
-        spawning.get_preparation_data = with_hook
