@@ -56,6 +56,8 @@ T = TypeVar("T")
 # both run users' code, such as a repr.
 _ERROR_S = 1.0
 _SUMMARY_S = 2.0
+# How looking at a user's object may end early.
+_ENDS: tuple[type[BaseException], ...] = (Exception, *INTERRUPTIONS)
 LOOK_S = _ERROR_S + _SUMMARY_S
 _POLL_S = 0.005
 
@@ -445,7 +447,7 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (Exception, *INTERRUPTIONS):  # boundary: user object - its repr
+    except _ENDS:  # boundary: user object - its repr
         return None
 
 

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
@@ -92,6 +93,14 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
                 function = _replaced[id(value.func)][1]
                 state = (function, value.args, value.keywords, vars(value))
                 value.__setstate__(state)  # type: ignore[attr-defined]
+
+
+def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
+    """Install an audit hook in this process that refuses side effects that need approval."""
+    judge = side_effects.Judge(Path(workspace), made=set(made), is_dry=is_dry)
+    sys.addaudithook(side_effects.Keeper(judge, refusals).hear)
+    side_effects.watch_environment(1)
+    watch_native_code()
 
 
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:

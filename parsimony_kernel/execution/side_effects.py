@@ -633,16 +633,6 @@ class Keeper:
         given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
-            "from parsimony_kernel.execution.side_effects import guard_worker\n"
+            "from parsimony_kernel.execution.native import guard_worker\n"
             f"guard_worker(*{given!r})",
         )
-
-
-def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
-    """Install an audit hook in this process that refuses side effects that need approval."""
-    from parsimony_kernel.execution.native import watch_native_code  # deferred: it imports this
-
-    judge = Judge(Path(workspace), made=set(made), is_dry=is_dry)
-    sys.addaudithook(Keeper(judge, refusals).hear)
-    watch_environment(1)
-    watch_native_code()
