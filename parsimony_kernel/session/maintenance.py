@@ -18,8 +18,8 @@ from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
