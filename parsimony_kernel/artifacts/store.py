@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rapidfuzz import fuzz, process
 
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -36,7 +36,6 @@ NAMES = f"{ARTIFACT_FOLDER}/names"
 MIN_ID_PREFIX = 6
 SHORT_ID = 12
 _NEAR = 3
-_NEAR_ENOUGH = 55.0
 
 
 class SnapshotError(Exception):
@@ -410,14 +409,11 @@ def _several(words: str, entries: Sequence[LogEntry]) -> str:
 
 
 def _none(words: str, entries: Sequence[LogEntry]) -> str:
-    names = {name: e for e in entries for name in (e.title, e.variable, e.live_name) if name}
-    near = process.extract(
-        words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
-    )
-    if found := list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]:
-        return f"There is no artifact {words!r}: did you mean {' or '.join(found)}?"
-    known = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
-    return f"There is no artifact {words!r}. Published here: {known}."
+    known = {name.casefold(): e for e in entries for name in (e.title, e.variable, e.live_name)}
+    if near := nearest(words.casefold(), filter(None, known)):
+        return f"There is no artifact {words!r}: did you mean {_called(known[near])}?"
+    here = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
+    return f"There is no artifact {words!r}. Published here: {here}."
 
 
 def _called(entry: LogEntry) -> str:

@@ -255,22 +255,18 @@ class KernelOutput(_Output):
 
     def followed_by(self, rest: "KernelOutput") -> "KernelOutput":
         """Return the combined output of code that continued with ``rest``."""
-        summaries = {each.name: each for each in self.variables} | {
-            each.name: each for each in rest.variables
-        }
+        summaries = {each.name: each for each in (*self.variables, *rest.variables)}
+        later = (len(self.stdout) + each for each in rest.printed_before)
         return KernelOutput(
             stdout=self.stdout + rest.stdout,
             stderr=self.stderr + rest.stderr,
-            outputs=(*self.shown, *rest.shown),
-            printed_before=(
-                *self.printed_before,
-                *(len(self.stdout) + each for each in rest.printed_before),
-            ),
-            changed=tuple(dict.fromkeys((*self.changed, *rest.changed))),
-            deleted=tuple(dict.fromkeys((*self.deleted, *rest.deleted))),
-            overwritten=tuple(dict.fromkeys((*self.overwritten, *rest.overwritten))),
+            outputs=self.shown + rest.shown,
+            printed_before=(*self.printed_before, *later),
+            changed=tuple(dict.fromkeys(self.changed + rest.changed)),
+            deleted=tuple(dict.fromkeys(self.deleted + rest.deleted)),
+            overwritten=tuple(dict.fromkeys(self.overwritten + rest.overwritten)),
             variables=tuple(summaries.values()),
-            fetched=(*self.fetched, *rest.fetched),
+            fetched=self.fetched + rest.fetched,
             duration_s=self.duration_s + rest.duration_s,
             truncated=self.truncated or rest.truncated,
         )
