@@ -47,7 +47,6 @@ class LiveNameCollisionError(Exception):
             f"The {kind} name {live_name!r} belongs to {owner!r}. Publish under another name; to "
             f"replace that {kind}, read it first and publish again."
         )
-        self.kind, self.live_name, self.owner = kind, live_name, owner
 
 
 def checked_name(name: str, what: str = "name") -> str:

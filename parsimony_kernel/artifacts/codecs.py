@@ -12,7 +12,6 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -150,9 +149,9 @@ def _write_arrow(value: Any, variable: str, path: Path) -> None:
 
     if isinstance(value, pa.Array | pa.ChunkedArray):
         value = pa.table([value], [variable])
-    scanner = value.scanner() if hasattr(value, "scanner") else value
-    to_reader = getattr(scanner, "to_reader", partial(pa.RecordBatchReader.from_stream, scanner))
-    reader = to_reader()
+    elif not _gives_arrow(value):  # a data set, or a scanner of one
+        value = (value.scanner() if hasattr(value, "scanner") else value).to_reader()
+    reader = pa.RecordBatchReader.from_stream(value)
     with ParquetWriter(path, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)

@@ -14,19 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from parsimony_kernel import identity
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.fuzzy import nearest
-from parsimony_kernel.identity import (
-    ARTIFACT_FOLDER,
-    SNAPSHOT_KINDS,
-    ArtifactRef,
-    LiveNameCollisionError,
-    canonical_json,
-    content_sha,
-    live_name_key,
-    snapshot_sha,
-)
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha, live_name_key
 from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.storage.durable import StorageError
 
@@ -203,7 +195,7 @@ class ArtifactStore:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written; nothing was recorded.
         """
-        entry = entry.model_copy(update={"content_sha": snapshot_sha(entry.kind, data)})
+        entry = entry.model_copy(update={"content_sha": identity.snapshot_sha(entry.kind, data)})
         self.place.look()
         claim, files = (entry.kind, entry.live_name, entry.notebook), dict[str, bytes]()
         name = entry.live_name and _claim_path(*claim[:2])
@@ -241,7 +233,7 @@ class ArtifactStore:
     def is_whole(self, ref: ArtifactRef) -> bool:
         """Return whether the snapshot exists and its bytes match its digest."""
         data = self.place.read(ref.workspace_file_path)
-        return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
+        return data is not None and identity.snapshot_sha(ref.kind, data) == ref.content_sha
 
     def claim(
         self,
@@ -271,12 +263,12 @@ class ArtifactStore:
                 self.place.settle(path)  # its writer may have been killed before the sync
                 return
             if held_by is not None and not gives_up(held_by):
-                raise LiveNameCollisionError(kind, live_name, held_by)
+                raise identity.LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes of ``ref``; ``SnapshotError`` if they are missing or damaged."""
         data = self.place.read(ref.workspace_file_path)
-        if data is None or snapshot_sha(ref.kind, data) != ref.content_sha:
+        if data is None or identity.snapshot_sha(ref.kind, data) != ref.content_sha:
             fault = "missing" if data is None else "damaged"
             raise SnapshotError(
                 f"The {ref.kind} {ref.workspace_file_path!r} is {fault}: publish it again, or "
@@ -339,7 +331,7 @@ class ArtifactStore:
 
     def ids(self) -> Sequence[tuple[str, str]]:
         """Return kind and logical id of every artifact; foreign files count as artifacts."""
-        kinds = sorted(SNAPSHOT_KINDS)
+        kinds = sorted(identity.SNAPSHOT_KINDS)
         return [(k, name) for k in kinds for name in self.place.names(f"{ARTIFACT_FOLDER}/{k}s")]
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
@@ -384,7 +376,7 @@ def _claim_path(kind: str, live_name: str, number: int = 1) -> str:
 
 
 def _claimed(kind: str, live_name: str, owner: str) -> bytes:
-    return canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
+    return identity.canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
 
 
 def _matches(words: str, entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:

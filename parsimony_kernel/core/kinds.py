@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
 
+_Plain = str | int | float | bool | None
 # Metadata keys of a failure: the write whose outcome is unknown, and the hash of the action that
 # waits for approval.
 EFFECT_KEY = "effect_key"
@@ -122,11 +123,7 @@ class Failure:
 
     def without_data(self) -> "Failure":
         """Return the failure as it is persisted: no partial data, and only plain metadata."""
-        plain = {
-            key: value
-            for key, value in self.metadata.items()
-            if value is None or isinstance(value, str | int | float | bool)
-        }
+        plain = {key: value for key, value in self.metadata.items() if isinstance(value, _Plain)}
         return replace(self, partial_data=None, metadata=plain)
 
     def noting(self, facts: Mapping[str, Any]) -> "Failure":

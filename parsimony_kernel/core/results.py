@@ -95,7 +95,7 @@ def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult
     kept = tuple(events)
     summaries = [event.summary for event in kept if isinstance(event, RunCompleted)]
     words = (event.content for event in kept if isinstance(event, TextDelta))
-    published = {
+    published: dict[str, tuple[Any, ...]] = {
         f"{kind.__name__.lower()}s": tuple(
             kind(event.logical_id, event.content_sha, event.path, event.title, event.variable)
             for event in kept
