@@ -184,25 +184,16 @@ def dataset_logical_id(
     *, notebook_ids: Iterable[str], variable_name: str, sources: Iterable[Any]
 ) -> str:
     """Which dataset a variable of these notebooks, made from these sources, is."""
-    return _digest(
-        kind="dataset",
-        notebook_ids=_sorted(notebook_ids),
-        variable_name=variable_name,
-        sources=_sorted(sources),
-    )
+    made_of = {"notebook_ids": _sorted(notebook_ids), "sources": _sorted(sources)}
+    return _digest(kind="dataset", variable_name=variable_name, **made_of)
 
 
 def chart_logical_id(
     *, notebook: str, variable_name: str, source_datasets: Iterable[Any], sources: Iterable[Any]
 ) -> str:
     """Which chart a variable of ``notebook``, drawn from these datasets and sources, is."""
-    return _digest(
-        kind="chart",
-        notebook=notebook,
-        variable_name=variable_name,
-        source_datasets=_sorted(source_datasets),
-        sources=_sorted(sources),
-    )
+    made_of = {"source_datasets": _sorted(source_datasets), "sources": _sorted(sources)}
+    return _digest(kind="chart", notebook=notebook, variable_name=variable_name, **made_of)
 
 
 def report_logical_id(*, title: str, embedded: Iterable[Any]) -> str:

@@ -54,7 +54,6 @@ class Row(BaseModel):
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
         weak: numbers and names that some use for quite different things, so words come first.
-        of_databases: the words mean the same when a database says them.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
@@ -80,7 +79,6 @@ class Row(BaseModel):
     sharp: _Phrases = None
     words: _Phrases = None
     unless: _Phrases = None
-    of_databases: bool = False
     sentence: str = ""
     remedy: str = ""
 
@@ -117,13 +115,10 @@ class Row(BaseModel):
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
         """Whether the text of the error says it."""
-        if words is None or (seen.names & _DATABASES and not self.of_databases):
-            return False
         is_excused = self.unless is not None and self.unless.search(seen.words)
-        return words.search(seen.words) is not None and not is_excused
+        return words is not None and words.search(seen.words) is not None and not is_excused
 
 
-_DATABASES = frozenset(TABLE["databases"].split())
 # Names of exceptions after which a request may have arrived all the same.
 IN_TRANSIT = frozenset(TABLE["in_transit"].split())
 ROWS: Mapping[str, Row] = {name: Row(name=name, **row) for name, row in TABLE["row"].items()}

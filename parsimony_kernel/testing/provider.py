@@ -153,7 +153,7 @@ class LoopbackProvider:
         breach: Callable[[dict[str, Any]], str | None] | None = None,
     ) -> None:
         self.requests: list[Recorded] = []
-        self._arrived = threading.Condition()
+        self._lock = threading.Lock()
         self._script: Iterator[Step] = iter(script)
         self._path = path
         self._breach = (breach or _chat_breach) if strict else None
@@ -170,12 +170,6 @@ class LoopbackProvider:
         if exc is None and self._server.trouble:
             raise self._server.trouble[0]
 
-    def wait_for_requests(self, count: int = 1, timeout_s: float = 10.0) -> None:
-        """Block until ``count`` requests came; ``AssertionError`` when they do not."""
-        with self._arrived:
-            if not self._arrived.wait_for(lambda: len(self.requests) >= count, timeout_s):
-                raise AssertionError(f"{len(self.requests)} of {count} requests came")
-
     def assert_exhausted(self) -> None:
         """``AssertionError`` unless exactly as many requests came as the script has steps."""
         if self._too_many:
@@ -186,9 +180,8 @@ class LoopbackProvider:
 
     def _take(self, came: Recorded) -> Reply:
         """Record a request and give its reply. One at a time, as a script is in order."""
-        with self._arrived:
+        with self._lock:
             self.requests.append(came)
-            self._arrived.notify_all()
             if came.path.partition("?")[0] != self._path:
                 return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
             if self._breach is not None and (breach := self._breach(came.body)):
