@@ -158,7 +158,10 @@ def _write_arrow(value: Any, variable: str, path: Path) -> None:
 
 
 def _write_dask(value: Any, variable: str, path: Path) -> None:
-    path.write_bytes(_encode_pandas(_flat_frame(value.compute(), variable), variable))
+    value = value.compute()
+    if not hasattr(value, "columns"):  # the row numbers of a column begin anew in each partition
+        value = value.to_frame(variable if value.name is None else value.name)
+    path.write_bytes(_encode_pandas(_flat_frame(value, variable), variable))
 
 
 _WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {

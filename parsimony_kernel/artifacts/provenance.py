@@ -13,13 +13,17 @@ from parsimony_kernel.lineage.file_access import SourceState, source_state
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
 MAX_HASHED_BYTES = 200 * 1024 * 1024
+_LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")
 
 
 @cache
-def environment() -> Mapping[str, str]:
-    """Return the versions of Python and of the installed libraries whose values are published."""
+def environment(libraries: Sequence[str] = _LIBRARIES) -> Mapping[str, str]:
+    """Return the versions of Python and of the installed ``libraries``.
+
+    By default these are the libraries whose values are published.
+    """
     versions = {"python": platform.python_version()}
-    for name in ("pandas", "pyarrow", "altair", "numpy"):
+    for name in libraries:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions

@@ -14,7 +14,7 @@ _is_installed = False
 
 
 def listen(hear: Hear) -> None:
-    """Call ``hear`` once on every audit event; it may raise to block the action."""
+    """Call ``hear`` once on every audit event until ``leave``; it may raise to block the action."""
     global _is_installed, _listeners
     with _lock:
         if not _is_installed:
@@ -23,16 +23,21 @@ def listen(hear: Hear) -> None:
         _listeners = (*(each for each in _listeners if each != hear), hear)
 
 
+def leave(hear: Hear) -> None:
+    """Stop calling ``hear``; does nothing if it is not registered."""
+    global _listeners
+    with _lock:
+        _listeners = tuple(each for each in _listeners if each != hear)
+
+
 @contextmanager
 def listening(hear: Hear) -> Iterator[None]:
     """Call ``hear`` on every audit event during the block, from any thread."""
-    global _listeners
     listen(hear)
     try:
         yield
     finally:
-        with _lock:
-            _listeners = tuple(each for each in _listeners if each != hear)
+        leave(hear)
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
