@@ -168,12 +168,12 @@ class Gate:
         try:
             result = await run(tool, inputs, cancellation)
             if result.failure is None:
-                permit.succeeded()
+                permit.report("succeeded")
             elif _is_of_service(tool, result.failure):
-                permit.failed()
+                permit.report("failed")
             return result
         finally:
-            permit.released()
+            permit.report("released")
 
     def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
         data, walker = result.data, self._walker
