@@ -18,9 +18,7 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import arrays_inside, plain_array
-from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, kind_of
-from parsimony_kernel.lineage.object_graph import around
+from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, around, kind_of
 
 # The budget in steps for one value, and for all values of one cell; a step is under 2 µs.
 MOST_STEPS = 250
@@ -152,7 +150,7 @@ class Fingerprint:
         numpy = sys.modules["numpy"]
         if type(value) is not numpy.ndarray:
             self.is_whole = False
-            value = plain_array(value)
+            value = classes.plain_array(value)
         self.seen += [value.shape, value.dtype.str, value.dtype.names]
         self._left -= 8
         has_objects = value.dtype.hasobject
@@ -183,7 +181,7 @@ class Fingerprint:
             plain = classes.loaded("numpy", "ndarray")
             arrays = [values]
             if not isinstance(values, plain):
-                arrays = [each for each in arrays_inside(values) if each is not values]
+                arrays = [each for each in classes.arrays_inside(values) if each is not values]
             self.seen.append(id(getattr(values, "_dtype", None)))
             self.is_whole = self.is_whole and bool(arrays)
             for each in arrays:
