@@ -264,9 +264,8 @@ class State:
 
     def may_mutate(self, *nodes: ast.AST) -> None:
         """Record that the objects named in ``nodes`` may be mutated."""
-        for node in nodes:
-            self.found.may_mutate.update(names_in(node))
-            self.doubted.update(names_in(node))
+        self.found.may_mutate.update(names_in(*nodes))
+        self.doubted.update(names_in(*nodes))
 
     def mutate(self, target: ast.expr, *, sets: bool = False) -> None:
         """Record that the object of ``target`` is mutated.

@@ -238,7 +238,7 @@ class Visitor(State):
         for case in node.cases:
             parts = ast.walk(case.pattern)
             bound = (getattr(each, "name", getattr(each, "rest", None)) for each in parts)
-            targets = [ast.Name(each, ast.Store()) for each in bound if each]
+            targets: list[ast.expr] = [ast.Name(each, ast.Store()) for each in bound if each]
             self.alias(ast.List(targets), node.subject, part=True)
             blocks.append([*targets, case])
         self._branches(*blocks, ())
@@ -350,9 +350,8 @@ class Visitor(State):
             self._tables([table], ())
         elif called in calls.CHANGES_TABLE and (table := _text(*node.args[:1])):
             self._tables((), [table])
-        outs = [each.value for each in node.keywords if each.arg == "out"]
-        outs += node.args[:1] if called in MUTATES_ARGUMENT else []
-        for out in outs:
+        changed = node.args[:1] if called in MUTATES_ARGUMENT else []
+        for out in (*_given(node, "out"), *changed):
             self.may_mutate(*handed)
             for each in out.elts if isinstance(out, ast.Tuple) else [out]:
                 self.mutate(each)
@@ -363,7 +362,7 @@ class Visitor(State):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
-        modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
+        modes = (*node.args[1:2], *_given(node, "mode"))
         mode = "".join(_text(each) or "" for each in modes)
         writes = called == "open" and not set("wax").isdisjoint(mode)
         literals = self.found.literals
@@ -401,10 +400,7 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
-        elif any(
-            each.arg == "inplace" and getattr(each.value, "value", True) is not False
-            for each in node.keywords
-        ):
+        elif any(getattr(each, "value", True) is not False for each in _given(node, "inplace")):
             self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
@@ -415,10 +411,8 @@ class Visitor(State):
         """Record the effects of a method call on its receiver."""
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
-        if called in calls.MUTATES_RECEIVER or any(
-            each.arg == "inplace" and getattr(each.value, "value", False) is True
-            for each in node.keywords
-        ):
+        in_place = [getattr(each, "value", False) is True for each in _given(node, "inplace")]
+        if called in calls.MUTATES_RECEIVER or any(in_place):
             self.mutate(on)
         if called in MUTATES and ((name := last_name(on)) in _CLASSES or name[:1].isupper()):
             self.may_mutate(*handed)
@@ -565,6 +559,11 @@ def _text(node: ast.expr | None = None) -> str | None:
     """Return the value of a string literal, ``None`` for other nodes."""
     said = getattr(node, "value", None)
     return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
+
+
+def _given(node: ast.Call, keyword: str) -> list[ast.expr]:
+    """Return the argument that a call is given by ``keyword``, if any."""
+    return [each.value for each in node.keywords if each.arg == keyword]
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:

@@ -23,9 +23,8 @@ from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
-from parsimony_kernel.lineage.fingerprint import MOST_STEPS, MOST_STEPS_OF_A_CELL, Fingerprint
 from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
-from parsimony_kernel.lineage.snapshot import Snapshot, difference
+from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, fingerprints
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
@@ -150,11 +149,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if key not in known and not is_immutable(value)
     }
     looked_at = first | unnamed | named
-    seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
-    for name, value in looked_at.items():
-        if left > 0:
-            seen[name] = Fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
+    seen = fingerprints(looked_at)
     values = {name: value for name, value in looked_at.items() if name in likely | seen.keys()}
     likely |= seen.keys() & set(map(str, own))
     is_told = not (reach.functions or own or names.opaque or names.reached or names.changes_inside)
