@@ -238,8 +238,9 @@ class Visitor(State):
         for case in node.cases:
             parts = ast.walk(case.pattern)
             bound = (getattr(each, "name", getattr(each, "rest", None)) for each in parts)
-            targets: list[ast.expr] = [ast.Name(each, ast.Store()) for each in bound if each]
-            self.alias(ast.List(targets), node.subject, part=True)
+            targets = [ast.Name(each, ast.Store()) for each in bound if each]
+            for target in targets:
+                self.alias(target, node.subject, part=True)
             blocks.append([*targets, case])
         self._branches(*blocks, ())
 
