@@ -159,8 +159,8 @@ class Agent:
         key = self._keyring.get(key_id) if key_id else self._keyring.current()
         if key is None:
             raise SuspensionTokenMismatch(
-                f"The key {shown(key_id)} that signed this question is not on this machine, or was "
-                "revoked: answer where it was asked, or run the cell again."
+                f"The key {shown(key_id)} that signed this question is not on this "
+                "machine: answer where it was asked, or run the cell again."
             )
         return key.secret, key.key_id
 

@@ -169,10 +169,10 @@ async def refresh_in(
 # -- what is old
 
 
-def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged, int, int]:
+def forget_in(folder: Path, before: datetime) -> tuple[Purged, int, int]:
     """Forget the turns that ended before then, and the replaced files of before.
 
-    Published artifacts stay. With ``dry_run`` all of it is only counted.
+    Published artifacts stay.
 
     Returns:
         What went of the journal, how many files went, and their bytes.
@@ -181,13 +181,11 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged,
         JournalError: there is no journal, or it cannot be written.
         StorageError: a file cannot be deleted.
     """
-    with journal_of(folder, writes=not dry_run) as journal:
-        if not dry_run:
-            journal.abandon_running()
-        purged = purge(journal, before, dry_run=dry_run)
+    with journal_of(folder, writes=True) as journal:
+        journal.abandon_running()
+        purged = purge(journal, before)
     copies = old_copies(find_workspace(folder), before)
     size = sum(path.stat().st_size for path in copies)
-    if not dry_run:
-        for path in copies:
-            durable.remove(path)
+    for path in copies:
+        durable.remove(path)
     return purged, len(copies), size

@@ -169,8 +169,6 @@ class Turn(RunHooks):
             cell_key=self._cell_key,
             request=request,
             model=self._model_name,
-            connection_file=home.connection_file,
-            pid=os.getpid(),
         )
         try:
             back = home.past.replace_runs(self._runs_of_cell())
@@ -228,9 +226,7 @@ class Turn(RunHooks):
             gone=gone if self._options.share is not Share.none else (),
             shared=instructions_in_words(self._instructions, begun),
         )
-        if not home.journal.resume_turn(
-            record.nonce, started, connection_file=home.connection_file, pid=os.getpid()
-        ):
+        if not home.journal.resume_turn(record.nonce, started):
             raise SessionError("This question was answered elsewhere meanwhile.")
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer

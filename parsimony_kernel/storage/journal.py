@@ -96,56 +96,53 @@ class SqliteJournal:
         path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
+        connection_file: of the kernel whose turns this journal records, if any.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
-        self, path: Path | str, clock: Clock = SYSTEM_CLOCK, *, keyring: Keyring | None = None
+        self,
+        path: Path | str,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        keyring: Keyring | None = None,
+        connection_file: str = "",
     ) -> None:
         self.database = Database(path, keyring or Keyring())
         self.clock = clock
+        self.connection_file, self.pid = connection_file, os.getpid()
         self._alive: Callable[[int, str], bool] = is_alive
 
     # -- turns
 
     def begin_turn(
-        self,
-        run_id: str,
-        *,
-        notebook: str,
-        cell_key: str,
-        request: str,
-        model: str,
-        connection_file: str = "",
-        pid: int = 0,
+        self, run_id: str, *, notebook: str, cell_key: str, request: str, model: str
     ) -> int:
-        """Record a new turn as running; return its ordinal in the notebook.
+        """Record a new turn as running in this process; return its ordinal in the notebook.
 
         Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
         ``JournalError`` if another live process is running a turn of the notebook.
         """
         with self.database.transaction() as db:
-            self._refuse_beside_another(notebook, pid)
+            self._refuse_beside_another(notebook)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (utf8(notebook), utf8(cell_key)),
             )
             ordinal, now = _newest(db, utf8(notebook)) + 1, self._now()
-            texts = run_id, notebook, cell_key, request, model, connection_file
+            texts = run_id, notebook, cell_key, request, model, self.connection_file
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
                 "ordinal, status, started_at, running_since, pid) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
-                (*map(utf8, texts), ordinal, now, now, pid),
+                (*map(utf8, texts), ordinal, now, now, self.pid),
             )
         return ordinal
 
-    def resume_turn(
-        self, nonce: str, started: AgentEvent, *, connection_file: str = "", pid: int = 0
-    ) -> bool:
+    def resume_turn(self, nonce: str, started: AgentEvent) -> bool:
         """Record that a turn runs again, in this process; this answers its question; synced.
 
         All of it is recorded or nothing, so that a process killed here leaves the question pending.
@@ -161,20 +158,20 @@ class SqliteJournal:
             if found is None:
                 return False
             run_id, notebook = found
-            self._refuse_beside_another(notebook, pid)
+            self._refuse_beside_another(notebook)
             db.execute("UPDATE suspensions SET state = 'consumed' WHERE nonce = ?", (nonce,))
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? WHERE run_id = ?",
-                (utf8(connection_file), pid, self._now(), run_id),
+                (utf8(self.connection_file), self.pid, self._now(), run_id),
             )
             link(db, run_id, self._now(), _body(started))
         return True
 
-    def _refuse_beside_another(self, notebook: str, pid: int) -> None:
+    def _refuse_beside_another(self, notebook: str) -> None:
         """Raise if another live process is running a turn of this notebook."""
         for turn in self.running(notebook):
-            if turn.pid not in (0, pid) and self.has_process(turn):
+            if self.has_process(turn):
                 raise JournalError(
                     f"Turn {turn.ordinal} of this notebook is running in another kernel (process "
                     f"{turn.pid}): wait for it, or stop it there."

@@ -53,7 +53,7 @@ _STILL_OLD = (
 
 @dataclass(frozen=True)
 class Purged:
-    """The number of turns that a purge emptied, or would empty.
+    """The number of turns that a purge emptied.
 
     ``kept`` counts old turns that were left because they may still be needed. ``unfinished`` is
     empty, or one sentence: the rows are emptied, but their old bytes may still be in the file.
@@ -64,7 +64,7 @@ class Purged:
     unfinished: str = ""
 
 
-def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
+def purge(journal: SqliteJournal, before: datetime) -> Purged:
     """Empty the turns that ended before ``before``, with their questions, finished writes and
     model requests.
 
@@ -74,7 +74,6 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     Args:
         journal: the journal to purge.
         before: turns that ended earlier are emptied.
-        dry_run: only count, change nothing.
 
     Raises:
         JournalError: it can't be read or written. Batches done until then stay purged.
@@ -84,8 +83,6 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     with journal.database.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
-    if dry_run:
-        return Purged(len(old), len(rows) - len(old))
     emptied = 0
     for start in range(0, len(old), _BATCH):
         with journal.database.transaction(synced=True) as db:
