@@ -507,13 +507,11 @@ class Turn(RunHooks):
 
     def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
         """Return the names removed, and those rebound, since the question was asked."""
-        present, version = (
-            self._home.executor.variables(),
-            self._home.executor.origin_ledger.version,
-        )
-        gone = [name for name in record.variables if name not in present]
-        asked = {name: then for name, then in record.variables.items() if name in present}
-        return gone, [name for name, then in asked.items() if version(name) != then]
+        executor, asked = self._home.executor, record.variables
+        present, version = executor.variables(), executor.origin_ledger.version
+        gone = [name for name in asked if name not in present]
+        changed = [name for name in asked if name in present and version(name) != asked[name]]
+        return gone, changed
 
     @property
     def _granted(self) -> Granted:

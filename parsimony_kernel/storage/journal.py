@@ -96,23 +96,21 @@ class SqliteJournal:
         path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
-        connection_file: of the kernel whose turns this journal records, if any.
+
+    Attributes:
+        connection_file: of the kernel that runs the turns begun here, if any.
+        pid: the process that runs them: this one.
 
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        clock: Clock = SYSTEM_CLOCK,
-        *,
-        keyring: Keyring | None = None,
-        connection_file: str = "",
+        self, path: Path | str, clock: Clock = SYSTEM_CLOCK, *, keyring: Keyring | None = None
     ) -> None:
         self.database = Database(path, keyring or Keyring())
         self.clock = clock
-        self.connection_file, self.pid = connection_file, os.getpid()
+        self.connection_file, self.pid = "", os.getpid()
         self._alive: Callable[[int, str], bool] = is_alive
 
     # -- turns

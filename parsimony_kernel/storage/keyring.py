@@ -147,8 +147,3 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
 
 def _id_of(secret: str) -> str:
     return hashlib.sha256(f"key id of {secret}".encode()).hexdigest()[:16]
-
-
-def shown(key_id: str) -> str:
-    """Format the id of a key, which may be anything, for an error."""
-    return repr(key_id if len(key_id) <= 40 else f"{key_id[:40]}…")

@@ -37,8 +37,8 @@ def journal(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
 ) -> Iterator[SqliteJournal]:
     path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
-    opened = SqliteJournal(path, clock, connection_file="kernel-1.json")
-    opened.pid = 17
+    opened = SqliteJournal(path, clock)
+    opened.connection_file, opened.pid = "kernel-1.json", 17
     opened._alive = lambda pid, _since: pid == 2
     yield opened
     opened.close()
