@@ -26,8 +26,7 @@ from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
-from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.journal import Purged, SqliteJournal, TurnRow, old_copies, purge
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 # The foreseen ways in which an artifact cannot be made again.
@@ -83,8 +82,7 @@ def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
         return None, verify(store)
     with journal_of(folder) as journal:
-        known = journal.witnessed()
-        return journal.verify(), verify(store, known)
+        return journal.verify(), verify(store, journal.witnessed())
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:

@@ -18,8 +18,7 @@ from parsimony_kernel.storage import database
 from parsimony_kernel.storage import purge as purging
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
 from parsimony_kernel.storage.sent import SentLog, sent_by
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 from tests.tiers import every
@@ -252,8 +251,7 @@ def test_blocking_reader_is_reported_and_purge_resumes(
 _PURGE = """
 from datetime import datetime, timedelta
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal, purge
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 clock = ManualClock()
 clock.advance(10 * 86400.0)

@@ -29,8 +29,7 @@ from parsimony_kernel.session.context import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
-from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
 
