@@ -15,7 +15,7 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
-from parsimony_kernel.storage import purge as purging
+from parsimony_kernel.storage import journal as purging
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
