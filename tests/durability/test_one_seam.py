@@ -33,6 +33,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/artifacts/codecs.py", "TemporaryDirectory"): "where a library writes",
     ("parsimony_kernel/artifacts/codecs.py", "to_parquet"): "in that folder",
+    ("parsimony_kernel/artifacts/codecs.py", "write_bytes"): "in that folder",
     ("parsimony_kernel/toolbox/mcp_client.py", "tempfile.TemporaryFile"): "a server's last words",
     ("parsimony_kernel/execution/factory.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
