@@ -151,16 +151,17 @@ def _write_arrow(value: Any, variable: str, path: Path) -> None:
         value = pa.table([value], [variable])
     elif not _gives_arrow(value):  # a data set, or a scanner of one
         value = (value.scanner() if hasattr(value, "scanner") else value).to_reader()
-    reader = pa.RecordBatchReader.from_stream(value)
+    is_reader = isinstance(value, pa.RecordBatchReader)
+    reader = value if is_reader else pa.RecordBatchReader.from_stream(value)
     with ParquetWriter(path, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
+        for batch in reader:  # its types may differ from the reader's
+            writer.write_batch(batch.cast(reader.schema))
 
 
 def _write_dask(value: Any, variable: str, path: Path) -> None:
     value = value.compute()
     if not hasattr(value, "columns"):  # the row numbers of a column begin anew in each partition
-        value = value.to_frame(variable if value.name is None else value.name)
+        value = value.to_frame(name=variable if value.name is None else value.name)
     path.write_bytes(_encode_pandas(_flat_frame(value, variable), variable))
 
 

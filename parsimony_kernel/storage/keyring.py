@@ -75,8 +75,8 @@ class Keyring:
         remedy = ", or set JUPYTER_DATA_DIR to a folder that can be written."
         with _explained("There is no key to sign questions with: ", remedy):
             keys = self._read()
-            if not keys:
-                keys = self._change(lambda keys: keys or self._renewed(keys))
+            if not _signs(keys):
+                keys = self._change(lambda keys: keys if _signs(keys) else self._renewed(keys))
             # Its creator may have been killed before syncing its name.
             durable.settle(self._path)
         return keys[-1]
@@ -143,6 +143,11 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
         yield
     except durable.StorageError as exc:
         raise KeyringError(f"{before}{str(exc).rstrip('.')}{after}") from exc
+
+
+def _signs(keys: Keys) -> bool:
+    """Return whether the last key signs: one retired by an earlier version's revocation doesn't."""
+    return bool(keys) and keys[-1].retired is None
 
 
 def _id_of(secret: str) -> str:

@@ -74,6 +74,17 @@ def test_cluster_table_and_column_have_no_row_numbers() -> None:
         assert table.to_dict("list") == {"n": expected}
 
 
+def test_readers_batches_are_cast_to_its_schema() -> None:
+    amounts = pa.schema([("amount", pa.float64())])
+    batches = [pa.record_batch({"amount": each}) for each in ([1.5, 2.5], [3, 4])]
+    reader = pa.RecordBatchReader.from_batches(amounts, batches)
+    assert _back(reader)["amount"].tolist() == [1.5, 2.5, 3.0, 4.0]
+    swapped = pa.record_batch({"sold": [1], "bought": [100]})
+    names = pa.schema([("bought", pa.int64()), ("sold", pa.int64())])
+    with pytest.raises(CodecError, match="field names"):
+        encode_dataset(pa.RecordBatchReader.from_batches(names, [swapped]), "df")
+
+
 def test_multilevel_and_numeric_headers_become_names() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "")]))
     assert _columns(frame) == ["a_x", "b"]

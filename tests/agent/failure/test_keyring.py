@@ -105,6 +105,17 @@ def test_rotated_keys_verify_and_newest_signs(tmp_path: Path) -> None:
     assert [key.retired for key in stored] == [None, *dates[:2]]
 
 
+def test_retired_key_never_signs_again(tmp_path: Path) -> None:
+    keyring = at(tmp_path)
+    old = keyring.current()
+    newer = keyring.rotate()
+    (file,) = tmp_path.iterdir()
+    # As an earlier version's revocation of the newest key left it.
+    file.write_text(json.dumps(json.loads(file.read_text())[:1]))
+    assert at(tmp_path).current() not in (old, newer)
+    assert at(tmp_path).get(old.key_id) == old
+
+
 def test_key_file_stays_private(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys")
     keyring.current()
