@@ -198,7 +198,8 @@ class Reader:
         if is_key or len(text) < 3:
             values = [pair for pair in values if pair[1] == text]
         owners = [c for c, _ in values]
-        is_apart = behind[:1] != "C" and behind != "is"
+        # "In" behind another column is no value, whatever a column of directions holds.
+        is_apart = behind != "is" and not (behind[:1] == "C" and {*owners} & {*self.marks[behind]})
         if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
             self._is_clear(owners if text != low else [], text, "a word")
             owners = []
@@ -415,8 +416,9 @@ class Reader:
             meant.setdefault(column, []).extend(v for c, v in self.marks[mark] if c == column)
         either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
         # "Adults and children" of two columns may be both at once, or each.
-        no_if(len(meant) > 1 and not (either or "not" in said), "parts")
-        self.query.any_of |= len(meant) > 1 and either and "not" not in said
+        is_mixed = "not" in said or not either or re.search(" (?:,|and) ", said["v"])
+        no_if(len(meant) > 1 and is_mixed, "parts")
+        self.query.any_of |= len(meant) > 1
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
