@@ -292,7 +292,10 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
         figure = replace(figure, title="", spec=spec or None)
     questions = _of(bl.QuestionBlock, blocks)
     is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
+    is_declined = isinstance(outcome, bl.EndBlock) and outcome.kind == "declined"
     answered = [each for each in questions if each is not outcome or is_answered]
+    if is_declined:  # its end says that it was not run
+        answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
     requests_shown = [replace(each, shared=()) for each in requests if echo]
     long = [each for each in requests_shown if each.words.count("\n") >= _REQUEST_LINES]
 
@@ -311,7 +314,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
         head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
     # Nothing stands between a question, its code and its buttons.
     end = 0 if is_asking else len(head)
-    changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
+    changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(questions)))
     head[end:end] = [*map(outline, answered), *([notes(*changes)] if changes else [])]
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
@@ -371,9 +374,9 @@ def _is_work(block: bl.Block) -> bool:
 
 
 def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
-    """Return the last table of the last step that ran code."""
+    """Return the last table of the last step whose code showed something, as an export does not."""
     for step in reversed(steps):
-        if step.tool_type == "code" and step.state in ("done", "allowed"):
+        if step.tool_type == "code" and step.state in ("done", "allowed") and step.shown:
             return next((each for each in reversed(step.shown) if isinstance(each, pt.Table)), None)
     return None
 
@@ -385,15 +388,16 @@ def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:
 def _notes(blocks: Sequence[bl.Block], *, is_reply_told: bool) -> Iterator[str]:
     """Yield what changed the meaning or the course of the turn."""
     settled = bl.lasting(blocks)
-    for block in settled:
+    for at, block in enumerate(settled):
         match block:
             case bl.RequestBlock() if block.notice.strip():
                 yield block.notice
             case bl.ReplyBlock():
-                if not is_reply_told:
+                if not is_reply_told and block.reply != LABELS[Choice.do_not_run_it]:
                     yield f"Your answer: {block.reply}"
-                if block.gone:
-                    yield f"No longer in the notebook since the question: {_listed(block.gone)}"
+                made = {name for each in _of(bl.StepBlock, settled[at:]) for name in each.made}
+                if gone := [name for name in block.gone if name not in made]:
+                    yield f"No longer in the notebook since the question: {_listed(gone)}"
             case bl.StepBlock() if block.theirs:
                 yield f"Changed your {_listed(block.theirs)}; `%agent undo` takes back what it can."
             case bl.RecoveryBlock():
