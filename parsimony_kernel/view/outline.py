@@ -292,10 +292,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
         figure = replace(figure, title="", spec=spec or None)
     questions = _of(bl.QuestionBlock, blocks)
     is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
-    is_declined = isinstance(outcome, bl.EndBlock) and outcome.kind == "declined"
     answered = [each for each in questions if each is not outcome or is_answered]
-    if is_declined:  # its end says that it was not run
-        answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
     requests_shown = [replace(each, shared=()) for each in requests if echo]
     long = [each for each in requests_shown if each.words.count("\n") >= _REQUEST_LINES]
 
@@ -314,7 +311,10 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
         head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
     # Nothing stands between a question, its code and its buttons.
     end = 0 if is_asking else len(head)
-    changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(questions)))
+    changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
+    if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
+        answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
+        changes.pop(f"Your answer: {LABELS[Choice.do_not_run_it]}", None)
     head[end:end] = [*map(outline, answered), *([notes(*changes)] if changes else [])]
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
@@ -393,7 +393,7 @@ def _notes(blocks: Sequence[bl.Block], *, is_reply_told: bool) -> Iterator[str]:
             case bl.RequestBlock() if block.notice.strip():
                 yield block.notice
             case bl.ReplyBlock():
-                if not is_reply_told and block.reply != LABELS[Choice.do_not_run_it]:
+                if not is_reply_told:
                     yield f"Your answer: {block.reply}"
                 made = {name for each in _of(bl.StepBlock, settled[at:]) for name in each.made}
                 if gone := [name for name in block.gone if name not in made]:
