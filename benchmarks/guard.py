@@ -19,8 +19,8 @@ from parsimony_kernel.core import audit
 from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_client import RemoteExecutor
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.lineage.file_access import Watch
 
 ROUNDS = 41

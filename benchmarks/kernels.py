@@ -134,7 +134,7 @@ def work(
 def forget_beside(folder: Path, is_over: Any, forgotten: Any) -> None:
     """Forget what is old again and again, in a process of its own."""
     while not is_over.wait(FORGET_EVERY_S):
-        purged, _, _ = forget_in(folder, datetime.now(UTC) - OLD, dry_run=False)
+        purged, _, _ = forget_in(folder, datetime.now(UTC) - OLD)
         forgotten.value += purged.turns
 
 

@@ -26,20 +26,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parsimony_kernel.agent.agent import Agent
-    from parsimony_kernel.api import CodeResult, Notebook
-    from parsimony_kernel.core.results import AgentResult, Chart, Dataset, Report, Script
-    from parsimony_kernel.display import display_result, stream_to_display
-    from parsimony_kernel.execution.executor import CodeExecutor
-    from parsimony_kernel.execution.factory import OutputFactory
-    from parsimony_kernel.execution.readers import (
-        load_dataset,
-        read_excel,
-        read_pdf_text,
-        read_pptx_text,
-    )
-    from parsimony_kernel.identity import ArtifactRef
-    from parsimony_kernel.tools import Tool, ToolResult, Tools, tool, toolmethod
+    from parsimony_kernel.agent.agent import Agent as Agent
+    from parsimony_kernel.api import CodeResult as CodeResult
+    from parsimony_kernel.api import Notebook as Notebook
+    from parsimony_kernel.core.results import AgentResult as AgentResult
+    from parsimony_kernel.core.results import Chart as Chart
+    from parsimony_kernel.core.results import Dataset as Dataset
+    from parsimony_kernel.core.results import Report as Report
+    from parsimony_kernel.core.results import Script as Script
+    from parsimony_kernel.display import display_result as display_result
+    from parsimony_kernel.display import stream_to_display as stream_to_display
+    from parsimony_kernel.execution.executor import CodeExecutor as CodeExecutor
+    from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
+    from parsimony_kernel.execution.readers import load_dataset as load_dataset
+    from parsimony_kernel.execution.readers import read_excel as read_excel
+    from parsimony_kernel.execution.readers import read_pdf_text as read_pdf_text
+    from parsimony_kernel.execution.readers import read_pptx_text as read_pptx_text
+    from parsimony_kernel.identity import ArtifactRef as ArtifactRef
+    from parsimony_kernel.tools import Tool as Tool
+    from parsimony_kernel.tools import ToolResult as ToolResult
+    from parsimony_kernel.tools import Tools as Tools
+    from parsimony_kernel.tools import tool as tool
+    from parsimony_kernel.tools import toolmethod as toolmethod
 
 __version__ = "0.1.0"
 # What front ends call the kernel in a notebook's metadata.
@@ -58,31 +66,7 @@ _EXPORTS = {
 }
 _HOMES = {name: home for home, names in _EXPORTS.items() for name in names.split()}
 
-__all__ = [
-    "Agent",
-    "AgentResult",
-    "ArtifactRef",
-    "Chart",
-    "CodeExecutor",
-    "CodeResult",
-    "Dataset",
-    "Notebook",
-    "OutputFactory",
-    "Report",
-    "Script",
-    "Tool",
-    "ToolResult",
-    "Tools",
-    "__version__",
-    "display_result",
-    "load_dataset",
-    "read_excel",
-    "read_pdf_text",
-    "read_pptx_text",
-    "stream_to_display",
-    "tool",
-    "toolmethod",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

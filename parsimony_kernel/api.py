@@ -108,7 +108,9 @@ class Notebook(AbstractContextManager["Notebook"]):
         isolated: bool = False,
     ) -> None:
         when, told = Approval(approve), Share(share)
-        self._options = TurnOptions(approve=when, share=told, tells=False, max_time_s=timeout_s)
+        self._options = TurnOptions(
+            approve=when, share=told, tells=False, max_execution_time_s=timeout_s
+        )
         self._confirm, self._agent = confirm, agent
         self._lock = threading.Lock()
         # Inside IPython, keeps an agent's work apart from what the running cell does itself.

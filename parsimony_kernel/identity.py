@@ -35,7 +35,7 @@ MAX_NAME_BYTES: Final = 240
 # characters.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 _BARRED = frozenset('<>:"|?*/\\')
-_DIGEST = re.compile(r"[0-9a-f]+")
+_DIGEST = re.compile(r"[0-9a-f]{3,}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -47,7 +47,6 @@ class LiveNameCollisionError(Exception):
             f"The {kind} name {live_name!r} belongs to {owner!r}. Publish under another name; to "
             f"replace that {kind}, read it first and publish again."
         )
-        self.kind, self.live_name, self.owner = kind, live_name, owner
 
 
 def checked_name(name: str, what: str = "name") -> str:
@@ -112,20 +111,15 @@ class ArtifactRef:
     @property
     def workspace_file_path(self) -> str:
         """Where the snapshot lies, relative to the workspace, with forward slashes."""
-        return workspace_file_path(self)
+        if self.kind == "data_object":
+            return object_pool_path(self.content_sha)
+        name = f"{self.content_sha}{SNAPSHOT_SUFFIXES[self.kind]}"
+        return f"{ARTIFACT_FOLDER}/{self.kind}s/{self.logical_id}/{name}"
 
 
 def workspace_file_path(ref: ArtifactRef) -> str:
     """Where the snapshot of ``ref`` lies, relative to the workspace, with forward slashes."""
-    if ref.kind == "data_object":
-        return object_pool_path(ref.content_sha)
-    folder = artifact_folder_path(ref.kind, ref.logical_id)
-    return f"{folder}/{ref.content_sha}{SNAPSHOT_SUFFIXES[ref.kind]}"
-
-
-def artifact_folder_path(kind: str, logical_id: str) -> str:
-    """The folder of an artifact's snapshots and of its log, relative to the workspace."""
-    return f"{ARTIFACT_FOLDER}/{_checked_kind(kind)}s/{checked_name(logical_id, 'logical_id')}"
+    return ref.workspace_file_path
 
 
 def object_pool_path(sha: str) -> str:
@@ -133,11 +127,8 @@ def object_pool_path(sha: str) -> str:
 
     ``ValueError`` when ``sha`` is no digest: it is taken apart into a folder and a file.
     """
-    checked_name(sha, "content_sha")
-    if len(sha) < 3:
-        raise ValueError(f"The content_sha {sha!r} is too short to be one: give the whole digest.")
     if not _DIGEST.fullmatch(sha):
-        raise ValueError(f"The content_sha {_short(sha)} is no digest: give it in hexadecimal.")
+        raise ValueError(f"The content_sha {_short(sha)} is no digest: give all its hex digits.")
     return f"{ARTIFACT_FOLDER}/objects/{sha[:2]}/{sha[2:]}.parquet"
 
 
@@ -193,25 +184,16 @@ def dataset_logical_id(
     *, notebook_ids: Iterable[str], variable_name: str, sources: Iterable[Any]
 ) -> str:
     """Which dataset a variable of these notebooks, made from these sources, is."""
-    return _digest(
-        kind="dataset",
-        notebook_ids=_sorted(notebook_ids),
-        variable_name=variable_name,
-        sources=_sorted(sources),
-    )
+    made_of = {"notebook_ids": _sorted(notebook_ids), "sources": _sorted(sources)}
+    return _digest(kind="dataset", variable_name=variable_name, **made_of)
 
 
 def chart_logical_id(
     *, notebook: str, variable_name: str, source_datasets: Iterable[Any], sources: Iterable[Any]
 ) -> str:
     """Which chart a variable of ``notebook``, drawn from these datasets and sources, is."""
-    return _digest(
-        kind="chart",
-        notebook=notebook,
-        variable_name=variable_name,
-        source_datasets=_sorted(source_datasets),
-        sources=_sorted(sources),
-    )
+    made_of = {"source_datasets": _sorted(source_datasets), "sources": _sorted(sources)}
+    return _digest(kind="chart", notebook=notebook, variable_name=variable_name, **made_of)
 
 
 def report_logical_id(*, title: str, embedded: Iterable[Any]) -> str:

@@ -365,19 +365,17 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
     return run
 
 
-def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None = None) -> Tool:
-    is_function = callable(function) and inspect.isroutine(function)
-    if not is_function:
+def _build(function: Callable[..., Any], spec: _Spec) -> Tool:
+    if not (callable(function) and inspect.isroutine(function)):
         raise TypeError(
             f"a tool is made of a function, not of {function!r}; write one that calls it"
         )
-    method = function if bound_to is None else function.__get__(bound_to)
-    _no_generator(method)
+    _no_generator(function)
     return Tool(
-        function=method,
+        function=function,
         name=spec.name or function.__name__,
         description=spec.description or inspect.cleandoc(function.__doc__ or ""),
-        parameters_schema=deepcopy(_schema_of(arguments_model(method))),
+        parameters_schema=deepcopy(_schema_of(arguments_model(function))),
         **spec.options,
     )
 
@@ -432,6 +430,6 @@ def tools_of(instance: object) -> Tools:
         for attribute in vars(cls).values():
             spec = getattr(attribute, _MARK, None)
             if isinstance(spec, _Spec):
-                built = _build(attribute, spec, bound_to=instance)
+                built = _build(attribute.__get__(instance), spec)
                 found[built.name] = built
     return Tools(found.values())

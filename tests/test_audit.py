@@ -35,9 +35,8 @@ def test_turn_of_dead_process_is_not_running_and_damage_is_named(
     with closing(SqliteJournal(journal_path(tmp_path))) as journal:
         for run_id, pid in (("gone", 2**22 + 1), ("here", os.getppid())):
             notebook = f"{run_id}.ipynb"
-            journal.begin_turn(
-                run_id, notebook=notebook, cell_key="c", request="x", model="m", pid=pid
-            )
+            journal.pid = pid
+            journal.begin_turn(run_id, notebook=notebook, cell_key="c", request="x", model="m")
             journal.append(run_id, RunCompleted(summary="ok"))
     assert main(["runs", "--json", *where]) == 0
     told = {each["turn_id"]: each["status"] for each in json.loads(capsys.readouterr().out)["runs"]}

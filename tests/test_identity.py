@@ -114,7 +114,7 @@ def test_every_slug_is_a_name(title: str) -> None:
 
 def test_pool_path_needs_digest() -> None:
     assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
-    with pytest.raises(ValueError, match="too short"):
+    with pytest.raises(ValueError, match="all its hex digits"):
         object_pool_path("ab")
 
 

@@ -31,9 +31,9 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     return TurnOptions(
         model=flags.get("model"),
         effort=flags.get("effort", ""),
-        silence_s=settings.value("silence"),
+        llm_timeout_s=settings.value("silence"),
         max_iterations=chosen("max_steps"),
-        max_time_s=chosen("max_time"),
+        max_execution_time_s=chosen("max_time"),
         max_tokens=chosen("max_tokens"),
         max_cost_usd=chosen("budget"),
         approve=Approval(chosen("approve")),

@@ -27,7 +27,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.storage.keyring import Keyring, shown
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
@@ -159,8 +159,8 @@ class Agent:
         key = self._keyring.get(key_id) if key_id else self._keyring.current()
         if key is None:
             raise SuspensionTokenMismatch(
-                f"The key {shown(key_id)} that signed this question is not on this machine, or was "
-                "revoked: answer where it was asked, or run the cell again."
+                f"The key {key_id[:40]!r} that signed this question is not on this "
+                "machine: answer where it was asked, or run the cell again."
             )
         return key.secret, key.key_id
 

@@ -119,11 +119,11 @@ class ModelCalls:
                             self.reply = item
                     heard_at = state.last_event_time_s = clock.monotonic()
             if isinstance(self.reply, Completion):
-                permit.succeeded()
+                permit.report("succeeded")
             elif self.reply.kind is FailureKind.transient_provider:
-                permit.failed()
+                permit.report("failed")
         finally:
-            permit.released()
+            permit.report("released")
         state.accumulated_reasoning += self._secrets.clean(thoughts)
         bill = self.reply if isinstance(self.reply, Completion) else None
         if self._budget.is_limited:

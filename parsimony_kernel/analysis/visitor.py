@@ -8,24 +8,11 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis import calls, values
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell_names import Call, Magic, Names
-from parsimony_kernel.analysis.columns import call_lookups, item_lookup
-from parsimony_kernel.analysis.name_state import State, holder_of
+from parsimony_kernel.analysis.cell_names import Call, Magic, Names, State, holder_of
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
-from parsimony_kernel.analysis.values import (
-    Ref,
-    Value,
-    arguments_of,
-    is_namespace,
-    item_of,
-    last_name,
-    names_in,
-    strings_in,
-    value_of,
-    written,
-)
+from parsimony_kernel.analysis.values import Ref, Value, last_name, names_in, strings_in
 
 _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
@@ -96,7 +83,8 @@ class Visitor(State):
         self.visit(node.value)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if is_namespace(node.value) and not (self.functions and last_name(node.value) == "locals"):
+        is_local = self.functions and last_name(node.value) == "locals"
+        if values.is_namespace(node.value) and not is_local:
             self.found.changes_any = True
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 self.visit_Name(ast.Name(node.slice.value, node.ctx))
@@ -113,21 +101,22 @@ class Visitor(State):
             self.mutate(node.value, sets=isinstance(label, str))
         self._parts(node)
         if isinstance(node.ctx, ast.Load):
-            self.look_up(item_lookup(node))
+            self.look_up(values.item_lookup(node))
 
     def _item(self, node: ast.Subscript, method: str) -> None:
         made = ast.Attribute(node.value, method, ast.Load())
         origin = self._value(made)
         if isinstance(origin, Ref):
-            key = self._value(node.slice)
-            self.found.items[Call(written(made), origin, "", self._at(node), args=(key,))] = None
+            args = (self._value(node.slice),)
+            call = Call(values.written(made), origin, "", self._at(node), args=args)
+            self.found.items[call] = None
 
     def _at(self, node: ast.expr) -> int:
         """Return the line of ``node`` in the cell."""
         return min(self._line + node.lineno, self._end)
 
     def _value(self, node: ast.expr) -> Value | None:
-        return value_of(node, self.known)
+        return values.value_of(node, self.known)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
@@ -164,7 +153,7 @@ class Visitor(State):
             self.read(node.target.id)
             self.mutate(node.target)
         elif isinstance(node.target, ast.Subscript):
-            self.look_up(item_lookup(node.target))
+            self.look_up(values.item_lookup(node.target))
         self.found.changes_inside = True
         # A container keeps its old items, so its aliases are extended, not replaced.
         self.maybe += 1
@@ -227,7 +216,7 @@ class Visitor(State):
         self.visit(node.iter)
         self.mark_touched(names_in(node.iter))
         self.alias(node.target, node.iter, part=True)
-        known = item_of(self._value(node.iter))
+        known = values.item_of(self._value(node.iter))
         self._branches([lambda: self._bind(node.target, None, known), *node.body], node.orelse, ())
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
@@ -247,7 +236,7 @@ class Visitor(State):
         self.visit(node.subject)
         blocks = []
         for case in node.cases:
-            parts = list(ast.walk(case.pattern))
+            parts = ast.walk(case.pattern)
             bound = (getattr(each, "name", getattr(each, "rest", None)) for each in parts)
             targets = [ast.Name(each, ast.Store()) for each in bound if each]
             for target in targets:
@@ -317,7 +306,8 @@ class Visitor(State):
         with self._within(dict.fromkeys(local, True), 0):
             for each in node.generators:
                 self.visit(each.iter if each is not first else None)
-                self._bind(each.target, each.iter, item_of(self._value(each.iter)), part=True)
+                known = values.item_of(self._value(each.iter))
+                self._bind(each.target, each.iter, known, part=True)
                 self.visit(each.ifs)
             self._branches([getattr(node, each, None) for each in ("key", "value", "elt")], ())
 
@@ -361,9 +351,8 @@ class Visitor(State):
             self._tables([table], ())
         elif called in calls.CHANGES_TABLE and (table := _text(*node.args[:1])):
             self._tables((), [table])
-        outs = [each.value for each in node.keywords if each.arg == "out"]
-        outs += node.args[:1] if called in MUTATES_ARGUMENT else []
-        for out in outs:
+        changed = node.args[:1] if called in MUTATES_ARGUMENT else []
+        for out in (*_given(node, "out"), *changed):
             self.may_mutate(*handed)
             for each in out.elts if isinstance(out, ast.Tuple) else [out]:
                 self.mutate(each)
@@ -374,7 +363,7 @@ class Visitor(State):
             self.visit_Attribute(function, is_called=True)
         elif not isinstance(function, ast.Name):
             self.visit(function)
-        modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
+        modes = (*node.args[1:2], *_given(node, "mode"))
         mode = "".join(_text(each) or "" for each in modes)
         writes = called == "open" and not set("wax").isdisjoint(mode)
         literals = self.found.literals
@@ -382,7 +371,7 @@ class Visitor(State):
             self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
         self.found.literals = literals
-        self.look_up(*call_lookups(node))
+        self.look_up(*values.call_lookups(node))
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
@@ -391,7 +380,7 @@ class Visitor(State):
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(
-            written(node.func),
+            values.written(node.func),
             origin if isinstance(origin, Ref) else None,
             root.id if isinstance(root, ast.Name) else "",
             self._at(node),
@@ -399,7 +388,7 @@ class Visitor(State):
             tuple(strings_in(*handed)),
             frozenset(names_in(*handed, *([] if isinstance(node.func, ast.Name) else [node.func]))),
             on,
-            arguments_of(node, self.known),
+            values.arguments_of(node, self.known),
             {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )
 
@@ -412,10 +401,7 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
-        elif any(
-            each.arg == "inplace" and getattr(each.value, "value", True) is not False
-            for each in node.keywords
-        ):
+        elif any(getattr(each, "value", True) is not False for each in _given(node, "inplace")):
             self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
@@ -426,10 +412,8 @@ class Visitor(State):
         """Record the effects of a method call on its receiver."""
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
-        if called in calls.MUTATES_RECEIVER or any(
-            each.arg == "inplace" and getattr(each.value, "value", False) is True
-            for each in node.keywords
-        ):
+        in_place = [getattr(each, "value", False) is True for each in _given(node, "inplace")]
+        if called in calls.MUTATES_RECEIVER or any(in_place):
             self.mutate(on)
         if called in MUTATES and ((name := last_name(on)) in _CLASSES or name[:1].isupper()):
             self.may_mutate(*handed)
@@ -576,6 +560,11 @@ def _text(node: ast.expr | None = None) -> str | None:
     """Return the value of a string literal, ``None`` for other nodes."""
     said = getattr(node, "value", None)
     return said if isinstance(node, ast.Constant) and isinstance(said, str) else None
+
+
+def _given(node: ast.Call, keyword: str) -> list[ast.expr]:
+    """Return the argument that a call is given by ``keyword``, if any."""
+    return [each.value for each in node.keywords if each.arg == keyword]
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:

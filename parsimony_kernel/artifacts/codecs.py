@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,10 +72,10 @@ def _gives_arrow(value: object) -> bool:
 def encode_dataset(value: object, variable: str) -> Parquet:
     """Encode a table as Parquet, with the writer of its own library.
 
-    A lazy table (a lazy frame, a relation, a table of a cluster) is computed, and its result is
-    streamed to a file if the library supports it. A meaningful pandas index becomes columns: a
-    named one, several levels, labels other than integers, and any index of a Series other than the
-    default one. The row numbers of a frame are dropped.
+    A lazy table (a lazy frame, a relation, a table of a cluster) is computed; its result is
+    streamed to a file if the library supports it, and else held in memory. A meaningful pandas
+    index becomes columns: a named one, several levels, labels other than integers, and any index of
+    a Series other than the default one. The row numbers of a frame are dropped.
 
     Args:
         value: a frame, a column or a lazy table of a library in ``TABLES``, or any object that
@@ -94,7 +94,7 @@ def encode_dataset(value: object, variable: str) -> Parquet:
         raise CodecError(
             f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: {remedy}."
         )
-    return _encode_by(write or _write_stream, value, variable)
+    return _encode_by(write or _write_arrow, value, variable)
 
 
 def _encode_pandas(frame: Any, variable: str) -> Parquet:
@@ -143,45 +143,25 @@ def _write_polars(value: Any, variable: str, path: Path) -> None:
     (value.sink_parquet if hasattr(value, "sink_parquet") else value.write_parquet)(path)
 
 
-def _write_dask(value: Any, variable: str, path: Path) -> None:
-    """Write each partition to a file on its worker, then concatenate the files in order."""
-    from pyarrow.parquet import ParquetFile  # deferred: a large library
-
-    if not hasattr(value, "to_parquet"):
-        value = value.to_frame(name=variable if value.name is None else value.name)
-    if any(name is not None for name in value._meta.index.names):
-        value = value.reset_index()
-    folder = path.with_suffix(".parts")
-    value.to_parquet(folder, write_index=False, name_function="{:09}.parquet".format)
-    files = [ParquetFile(each) for each in sorted(folder.glob("*.parquet"))]
-    batches = (batch for file in files for batch in file.iter_batches())
-    _write_batches(files[0].schema_arrow.remove_metadata(), batches, path)
-
-
 def _write_arrow(value: Any, variable: str, path: Path) -> None:
     import pyarrow as pa  # deferred: a large library
+    from pyarrow.parquet import ParquetWriter
 
     if isinstance(value, pa.Array | pa.ChunkedArray):
         value = pa.table([value], [variable])
-    elif isinstance(value, pa.RecordBatch):
-        value = pa.table(value)
-    scanner = value.scanner() if hasattr(value, "scanner") else value
-    reader = scanner.to_reader() if hasattr(scanner, "to_reader") else scanner
-    _write_batches(reader.schema, reader, path)
+    elif not _gives_arrow(value):  # a data set, or a scanner of one
+        value = (value.scanner() if hasattr(value, "scanner") else value).to_reader()
+    reader = pa.RecordBatchReader.from_stream(value)
+    with ParquetWriter(path, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
 
 
-def _write_stream(value: Any, variable: str, path: Path) -> None:
-    import pyarrow as pa  # deferred: a large library
-
-    _write_arrow(pa.RecordBatchReader.from_stream(value), variable, path)
-
-
-def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:
-    from pyarrow.parquet import ParquetWriter  # deferred: a large library
-
-    with ParquetWriter(path, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch.cast(schema))
+def _write_dask(value: Any, variable: str, path: Path) -> None:
+    value = value.compute()
+    if not hasattr(value, "columns"):  # the row numbers of a column begin anew in each partition
+        value = value.to_frame(variable if value.name is None else value.name)
+    path.write_bytes(_encode_pandas(_flat_frame(value, variable), variable))
 
 
 _WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {

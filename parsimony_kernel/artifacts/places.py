@@ -165,7 +165,13 @@ class Bucket:
         return True
 
     def create_all(self, files: Mapping[str, bytes], log: str, claim: str) -> Collection[str]:
-        return [path for path, data in files.items() if self.create(path, data)]
+        made = list[str]()
+        for path, data in files.items():
+            if self.create(path, data):
+                made.append(path)
+            elif path == claim:
+                break
+        return made
 
     def replace(self, path: str, data: bytes) -> None:
         with self._told(path):

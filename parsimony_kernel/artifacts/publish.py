@@ -17,12 +17,7 @@ from parsimony_kernel.artifacts import codecs, provenance
 from parsimony_kernel.artifacts.chart_words import describe_chart
 from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
 from parsimony_kernel.artifacts.reports import Report, compose, draft, parse
-from parsimony_kernel.artifacts.store import (
-    ArtifactStore,
-    LogEntry,
-    SnapshotError,
-    reference,
-)
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError, reference
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.identity import ArtifactRef

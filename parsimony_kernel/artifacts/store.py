@@ -13,20 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from rapidfuzz import fuzz, process
 
+from parsimony_kernel import identity
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.identity import (
-    ARTIFACT_FOLDER,
-    SNAPSHOT_KINDS,
-    ArtifactRef,
-    LiveNameCollisionError,
-    canonical_json,
-    content_sha,
-    live_name_key,
-    snapshot_sha,
-)
+from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha, live_name_key
 from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.storage.durable import StorageError
 
@@ -36,7 +28,6 @@ NAMES = f"{ARTIFACT_FOLDER}/names"
 MIN_ID_PREFIX = 6
 SHORT_ID = 12
 _NEAR = 3
-_NEAR_ENOUGH = 55.0
 
 
 class SnapshotError(Exception):
@@ -204,7 +195,7 @@ class ArtifactStore:
             LiveNameCollisionError: the live name belongs to another notebook.
             StorageError: it could not be written; nothing was recorded.
         """
-        entry = entry.model_copy(update={"content_sha": snapshot_sha(entry.kind, data)})
+        entry = entry.model_copy(update={"content_sha": identity.snapshot_sha(entry.kind, data)})
         self.place.look()
         claim, files = (entry.kind, entry.live_name, entry.notebook), dict[str, bytes]()
         name = entry.live_name and _claim_path(*claim[:2])
@@ -242,7 +233,7 @@ class ArtifactStore:
     def is_whole(self, ref: ArtifactRef) -> bool:
         """Return whether the snapshot exists and its bytes match its digest."""
         data = self.place.read(ref.workspace_file_path)
-        return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
+        return data is not None and identity.snapshot_sha(ref.kind, data) == ref.content_sha
 
     def claim(
         self,
@@ -272,12 +263,12 @@ class ArtifactStore:
                 self.place.settle(path)  # its writer may have been killed before the sync
                 return
             if held_by is not None and not gives_up(held_by):
-                raise LiveNameCollisionError(kind, live_name, held_by)
+                raise identity.LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
         """Return the bytes of ``ref``; ``SnapshotError`` if they are missing or damaged."""
         data = self.place.read(ref.workspace_file_path)
-        if data is None or snapshot_sha(ref.kind, data) != ref.content_sha:
+        if data is None or identity.snapshot_sha(ref.kind, data) != ref.content_sha:
             fault = "missing" if data is None else "damaged"
             raise SnapshotError(
                 f"The {ref.kind} {ref.workspace_file_path!r} is {fault}: publish it again, or "
@@ -340,7 +331,7 @@ class ArtifactStore:
 
     def ids(self) -> Sequence[tuple[str, str]]:
         """Return kind and logical id of every artifact; foreign files count as artifacts."""
-        kinds = sorted(SNAPSHOT_KINDS)
+        kinds = sorted(identity.SNAPSHOT_KINDS)
         return [(k, name) for k in kinds for name in self.place.names(f"{ARTIFACT_FOLDER}/{k}s")]
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
@@ -385,7 +376,7 @@ def _claim_path(kind: str, live_name: str, number: int = 1) -> str:
 
 
 def _claimed(kind: str, live_name: str, owner: str) -> bytes:
-    return canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
+    return identity.canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
 
 
 def _matches(words: str, entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
@@ -410,14 +401,11 @@ def _several(words: str, entries: Sequence[LogEntry]) -> str:
 
 
 def _none(words: str, entries: Sequence[LogEntry]) -> str:
-    names = {name: e for e in entries for name in (e.title, e.variable, e.live_name) if name}
-    near = process.extract(
-        words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
-    )
-    if found := list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]:
-        return f"There is no artifact {words!r}: did you mean {' or '.join(found)}?"
-    known = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
-    return f"There is no artifact {words!r}. Published here: {known}."
+    known = {name.casefold(): e for e in entries for name in (e.title, e.variable, e.live_name)}
+    if near := nearest(words.casefold(), filter(None, known)):
+        return f"There is no artifact {words!r}: did you mean {_called(known[near])}?"
+    here = ", ".join(map(_called, entries[-_NEAR:])) or "nothing yet"
+    return f"There is no artifact {words!r}. Published here: {here}."
 
 
 def _called(entry: LogEntry) -> str:

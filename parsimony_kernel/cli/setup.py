@@ -4,7 +4,6 @@ import argparse
 from dataclasses import asdict
 from datetime import datetime
 
-from parsimony_agent.pending import Misuse
 from parsimony_kernel.cli import output
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 
@@ -44,39 +43,24 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def keys(arguments: argparse.Namespace) -> int:
-    """List, rotate or revoke the keys that sign pending questions; no secret is ever printed."""
-    if (arguments.key_id is not None) != (arguments.action == "revoke"):
-        raise Misuse("revoke takes the id of a key, and list and rotate take none.")
+    """List or rotate the keys that sign pending questions; no secret is ever printed."""
     keyring = Keyring()
-    match arguments.action:
-        case "rotate":
-            key = keyring.rotate()
-            output.say(
-                f"Questions are signed with {key.key_id} from now on. Those that the key before "
-                f"it signed can be answered for {GRACE_S / 86_400:g} more days."
-            )
-        case "revoke":
-            keyring.revoke(arguments.key_id)
-            output.say(
-                f"The secret of {arguments.key_id} is destroyed. Questions that it signed cannot "
-                "be answered any more: run their cells again. New questions are signed with "
-                "another key."
-            )
-        case _:
-            from parsimony_agent.tables import table
+    if arguments.action == "rotate":
+        key = keyring.rotate()
+        output.say(
+            f"Questions are signed with {key.key_id} from now on. Those that the key before "
+            f"it signed can be answered for {GRACE_S / 86_400:g} more days."
+        )
+        return output.DONE
+    from parsimony_agent.tables import table
 
-            rows = [
-                (
-                    key.key_id,
-                    "old" if key.retired else "current",
-                    _day(key.since),
-                    _day(key.retired),
-                )
-                for key in keyring.keys()  # noqa: SIM118 - no dict
-            ]
-            head = ("key", "state", "created", "signed until")
-            empty = "There is no key yet; the first question makes one."
-            output.say(str(table(head, rows, empty=empty)["text/plain"]))
+    rows = [
+        (key.key_id, "old" if key.retired else "current", _day(key.since), _day(key.retired))
+        for key in keyring.keys()  # noqa: SIM118 - no dict
+    ]
+    head = ("key", "state", "created", "signed until")
+    empty = "There is no key yet; the first question makes one."
+    output.say(str(table(head, rows, empty=empty)["text/plain"]))
     return output.DONE
 
 

@@ -74,17 +74,14 @@ def _described(name: str, done: Any) -> dict[str, Any]:
 def purge(arguments: argparse.Namespace) -> int:
     """Delete old turns and replaced files."""
     before = SYSTEM_CLOCK.now() - timedelta(seconds=arguments.older_than)
-    gone, copies, size = maintenance.forget_in(
-        arguments.folder.resolve(), before, dry_run=arguments.dry_run
-    )
+    gone, copies, size = maintenance.forget_in(arguments.folder.resolve(), before)
     if arguments.json:
-        head = {"dry_run": arguments.dry_run, "before": before.isoformat()}
-        output.as_json({**head, **asdict(gone), "copies": copies, "copied_bytes": size})
+        of_copies = {"copies": copies, "copied_bytes": size}
+        output.as_json({"before": before.isoformat(), **asdict(gone), **of_copies})
         return output.FAILED if gone.unfinished else output.DONE
-    verb = "Would be deleted" if arguments.dry_run else "Deleted"
-    lines = [f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}."]
+    lines = [f"Deleted, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}."]
     if copies:
-        lines.append(f"{verb}, replaced files: {copies:,}, bytes {size:,}.")
+        lines.append(f"Deleted, replaced files: {copies:,}, bytes {size:,}.")
     if gone.kept:
         lines.append(f"Old turns that somebody may still need stay: {gone.kept:,}.")
     output.say("\n".join(lines))

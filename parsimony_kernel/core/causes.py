@@ -79,14 +79,9 @@ class Cause:
                 overrides the row's.
         """
         known = {"type": self.type, "refusal": self.refusal, "effect": self.effect}
-        noted = {
-            name: value
-            for name, value in known.items()
-            if value is not None and value is not Type.UNKNOWN
-        }
-        return Failure(
-            self.kind, explanation, tuple(blockers), action, partial_data, {**noted, **metadata}
-        )
+        noted = {name: value for name, value in known.items() if value not in (None, Type.UNKNOWN)}
+        noted |= metadata
+        return Failure(self.kind, explanation, tuple(blockers), action, partial_data, noted)
 
     def explains(self, failure: Failure) -> bool:
         """Return whether ``failure`` matches everything that the row specifies."""

@@ -6,8 +6,11 @@ error may. An error of a provider is the client's: it counts wherever in the cau
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from parsimony_kernel.core import causes
 from parsimony_kernel.core.evidence import TABLE, Evidence, chain_of, evidence_of, step_of, text_of
@@ -23,8 +26,22 @@ _NAME = r"(?:[\"'`][^\"'`\n]{0,60}[\"'`]|[\w.:/$-]+)"
 _OUTSIDE = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
 
 
-@dataclass(frozen=True)
-class Row:
+def _numbers(text: str) -> list[int]:
+    ranges = (word.partition("-") for word in text.split())
+    return [number for low, _, high in ranges for number in range(int(low), int(high or low) + 1)]
+
+
+def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(phrases).replace("{NAME}", _NAME), re.IGNORECASE)
+
+
+# How an entry of the table is read.
+_Words = Annotated[frozenset[str], BeforeValidator(str.split)]
+_Numbers = Annotated[frozenset[int], BeforeValidator(_numbers)]
+_Phrases = Annotated[re.Pattern[str] | None, BeforeValidator(_pattern)]
+
+
+class Row(BaseModel):
     """One meaning: any of its marks is enough.
 
     Args:
@@ -37,31 +54,31 @@ class Row:
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
         weak: numbers and names that some use for quite different things, so words come first.
-        of_databases: the words mean the same when a database says them.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
         remedy: what a person can do; a row with one has the sentence as its blocker.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     name: str
-    cause: causes.Cause
+    cause: Annotated[causes.Cause, BeforeValidator(partial(getattr, causes))]
     asked: str = ""
-    names: frozenset[str] = frozenset()
-    behind: frozenset[str] = frozenset()
-    ours: frozenset[str] = frozenset()
+    names: _Words = frozenset()
+    behind: _Words = frozenset()
+    ours: _Words = frozenset()
     like: re.Pattern[str] | None = None
-    codes: frozenset[str] = frozenset()
-    statuses: frozenset[int] = frozenset()
-    errnos: frozenset[str] = frozenset()
-    sqlstates: tuple[str, ...] = ()
-    weak_names: frozenset[str] = frozenset()
-    weak_statuses: frozenset[int] = frozenset()
-    weak_codes: frozenset[str] = frozenset()
-    sharp: re.Pattern[str] | None = None
-    words: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
-    of_databases: bool = False
+    codes: _Words = frozenset()
+    statuses: _Numbers = frozenset()
+    errnos: _Words = frozenset()
+    sqlstates: Annotated[tuple[str, ...], BeforeValidator(str.split)] = ()
+    weak_names: _Words = frozenset()
+    weak_statuses: _Numbers = frozenset()
+    weak_codes: _Words = frozenset()
+    sharp: _Phrases = None
+    words: _Phrases = None
+    unless: _Phrases = None
     sentence: str = ""
     remedy: str = ""
 
@@ -98,38 +115,13 @@ class Row:
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
         """Whether the text of the error says it."""
-        if words is None or (seen.names & _DATABASES and not self.of_databases):
-            return False
         is_excused = self.unless is not None and self.unless.search(seen.words)
-        return words.search(seen.words) is not None and not is_excused
+        return words is not None and words.search(seen.words) is not None and not is_excused
 
 
-def _numbers(text: str) -> Iterable[int]:
-    for word in text.split():
-        first, is_range, last = word.partition("-")
-        yield from range(int(first), int(last) + 1) if is_range else (int(first),)
-
-
-def _row(name: str, entry: Mapping[str, Any]) -> Row:
-    made = dict(entry, name=name, cause=getattr(causes, entry["cause"]))
-    for key, value in entry.items():
-        if key in ("statuses", "weak_statuses"):
-            made[key] = frozenset(_numbers(value))
-        elif key in ("names", "weak_names", "behind", "ours", "codes", "weak_codes", "errnos"):
-            made[key] = frozenset(value.split())
-        elif key in ("sharp", "words", "unless"):
-            made[key] = re.compile("|".join(value).replace("{NAME}", _NAME), re.IGNORECASE)
-        elif key == "like":
-            made[key] = re.compile(value)
-        elif key == "sqlstates":
-            made[key] = tuple(value.split())
-    return Row(**made)
-
-
-_DATABASES = frozenset(TABLE["databases"].split())
 # Names of exceptions after which a request may have arrived all the same.
 IN_TRANSIT = frozenset(TABLE["in_transit"].split())
-ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in TABLE["row"].items()}
+ROWS: Mapping[str, Row] = {name: Row(name=name, **row) for name, row in TABLE["row"].items()}
 
 _OF_TOOLS = [row for row in ROWS.values() if row.asked != "provider"]
 _OF_PROVIDERS = [row for row in ROWS.values() if row.asked != "tool"]

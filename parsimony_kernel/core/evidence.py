@@ -20,6 +20,7 @@ from typing import Any
 
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.core.text import words_of
 
 MAX_WORDS = 10_000
 
@@ -156,11 +157,8 @@ def peek(thing: object, name: str) -> Any:
 
 def text_of(exc: BaseException) -> str:
     """The exception's words, without a traceback in them; empty where they cannot be had."""
-    try:
-        # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
-        return str(exc).partition(_TRACEBACK)[0]
-    except Exception:  # boundary: user object - its __str__
-        return ""
+    # litellm writes whole tracebacks into its messages; they are neither words nor evidence.
+    return words_of(exc).partition(_TRACEBACK)[0]
 
 
 def error_body(exc: BaseException) -> Any:

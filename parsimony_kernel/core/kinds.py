@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
 
+_Plain = str | int | float | bool | None
 # Metadata keys of a failure: the write whose outcome is unknown, and the hash of the action that
 # waits for approval.
 EFFECT_KEY = "effect_key"
@@ -75,7 +76,7 @@ def default_action_for(kind: FailureKind) -> Action:
     return next(action for action, kinds in _DEFAULT_ACTIONS.items() if name in kinds.split())
 
 
-@dataclass(frozen=True, eq=False, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
+@dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
 class Failure:
     """One classified failure, immutable and hashable.
 
@@ -96,9 +97,9 @@ class Failure:
     kind: FailureKind
     explanation: str
     blockers: tuple[str, ...] = ()
-    suggested_action: Action | None = None
-    partial_data: Any = None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    suggested_action: Action | None = field(default=None, compare=False)
+    partial_data: Any = field(default=None, compare=False)
+    metadata: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if self.suggested_action is None:
@@ -122,27 +123,12 @@ class Failure:
 
     def without_data(self) -> "Failure":
         """Return the failure as it is persisted: no partial data, and only plain metadata."""
-        plain = {
-            key: value
-            for key, value in self.metadata.items()
-            if value is None or isinstance(value, str | int | float | bool)
-        }
+        plain = {key: value for key, value in self.metadata.items() if isinstance(value, _Plain)}
         return replace(self, partial_data=None, metadata=plain)
 
     def noting(self, facts: Mapping[str, Any]) -> "Failure":
         """Return the same failure with ``facts`` added to its metadata."""
         return replace(self, metadata={**self.metadata, **facts})
-
-    def _identity(self) -> tuple[FailureKind, str, tuple[str, ...]]:
-        return (self.kind, self.explanation, self.blockers)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Failure):
-            return NotImplemented
-        return self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
 
 
 class FailureRaised(Exception):

@@ -43,12 +43,9 @@ class ColumnSummary(_Output):
 
     def for_model(self) -> dict[str, Any]:
         """Return the name, the dtype, and the informative facts about its values."""
-        told = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
-        return {
-            "name": self.name,
-            "dtype": self.dtype,
-            **{key: value for key, value in told.items() if value},
-        }
+        said = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
+        said = {key: value for key, value in said.items() if value}
+        return {"name": self.name, "dtype": self.dtype, **said}
 
 
 class DataFrameObject(_Output):
@@ -87,10 +84,7 @@ class DataFrameObject(_Output):
         The library is named if it is not pandas, since its tables have other methods.
         """
         columns = [column.for_model() for column in self.columns]
-        more = {
-            "more_columns": list(self.more_columns),
-            "columns_left_out": self.columns_left_out,
-        }
+        more = {"more_columns": list(self.more_columns), "columns_left_out": self.columns_left_out}
         library = None if self.library == "pandas" else self.library
         kind = None if self.kind == "table" else self.kind
         told = {"type": self.type, "rows": self.rows, "columns": columns}
@@ -190,8 +184,7 @@ class ExceptionObject(_Output):
         """Return one sentence and the line; tracebacks are for people."""
         summary: dict[str, Any] = {"type": self.type, "name": self.name, "message": self.message}
         if self.line is not None:
-            summary["line"] = self.line
-            summary["source_line"] = self.source_line
+            summary |= {"line": self.line, "source_line": self.source_line}
         return summary
 
 
@@ -255,22 +248,18 @@ class KernelOutput(_Output):
 
     def followed_by(self, rest: "KernelOutput") -> "KernelOutput":
         """Return the combined output of code that continued with ``rest``."""
-        summaries = {each.name: each for each in self.variables} | {
-            each.name: each for each in rest.variables
-        }
+        summaries = {each.name: each for each in (*self.variables, *rest.variables)}
+        later = (len(self.stdout) + each for each in rest.printed_before)
         return KernelOutput(
             stdout=self.stdout + rest.stdout,
             stderr=self.stderr + rest.stderr,
-            outputs=(*self.shown, *rest.shown),
-            printed_before=(
-                *self.printed_before,
-                *(len(self.stdout) + each for each in rest.printed_before),
-            ),
-            changed=tuple(dict.fromkeys((*self.changed, *rest.changed))),
-            deleted=tuple(dict.fromkeys((*self.deleted, *rest.deleted))),
-            overwritten=tuple(dict.fromkeys((*self.overwritten, *rest.overwritten))),
+            outputs=self.shown + rest.shown,
+            printed_before=(*self.printed_before, *later),
+            changed=tuple(dict.fromkeys(self.changed + rest.changed)),
+            deleted=tuple(dict.fromkeys(self.deleted + rest.deleted)),
+            overwritten=tuple(dict.fromkeys(self.overwritten + rest.overwritten)),
             variables=tuple(summaries.values()),
-            fetched=(*self.fetched, *rest.fetched),
+            fetched=self.fetched + rest.fetched,
             duration_s=self.duration_s + rest.duration_s,
             truncated=self.truncated or rest.truncated,
         )

@@ -24,12 +24,8 @@ class ReachKind(StrEnum):
 
 
 # The kinds that do more than read outside the notebook.
-ACTING = frozenset(ReachKind) - {
-    ReachKind.secret,
-    ReachKind.forgetting,
-    ReachKind.replacing,
-    ReachKind.unpickling,
-}
+_READING = {ReachKind.secret, ReachKind.forgetting, ReachKind.replacing, ReachKind.unpickling}
+ACTING = frozenset(ReachKind) - _READING
 
 _SAID = {
     ReachKind.shell: "starts another program",

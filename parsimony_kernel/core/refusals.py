@@ -17,10 +17,4 @@ class RefusalError(StrEnum):
     action_error = "action_error"
 
 
-GUIDANCE = frozenset(
-    {
-        RefusalError.invalid_transition,
-        RefusalError.unknown_action,
-        RefusalError.validation_failed,
-    }
-)
+GUIDANCE = frozenset(RefusalError) - {RefusalError.action_timeout, RefusalError.action_error}

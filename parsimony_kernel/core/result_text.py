@@ -325,12 +325,8 @@ def _value(value: Any, described: _Described) -> Iterator[str]:
         for key, each in value.items():
             if each is False or (isinstance(each, str) and _DIGEST.fullmatch(each)):
                 continue
-            is_text = isinstance(each, str) and "\n" in each
-            yield (
-                f"{key}:\n{_text(each, described)}"
-                if is_text
-                else f"{key}: {_text(_in_a_line(each), described)}"
-            )
+            gap = "\n" if isinstance(each, str) and "\n" in each else " "
+            yield f"{key}:{gap}{_text(_in_a_line(each), described)}"
     else:
         yield _text(_in_a_line(value), described)
 

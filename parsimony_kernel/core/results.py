@@ -1,7 +1,7 @@
 """The results of a run, as values."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.events import (
@@ -93,24 +93,15 @@ def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult
         context: kept in the result, as ``context``.
     """
     kept = tuple(events)
-    published: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
-    summary = ""
-    words: list[str] = []
-    for event in kept:
-        match event:
-            case TextDelta():
-                words.append(event.content)
-            case RunCompleted():
-                summary = event.summary
-            case ArtifactPublished() if event.kind in _KINDS:
-                facts = {each.name: getattr(event, each.name) for each in fields(Published)}
-                published[event.kind].append(_KINDS[event.kind](**facts))
-    return AgentResult(
-        text=summary or "".join(words),
-        datasets=tuple(published["dataset"]),
-        charts=tuple(published["chart"]),
-        reports=tuple(published["report"]),
-        context=context,
-        events=kept,
-        scripts=tuple(published["notebook"]),
-    )
+    summaries = [event.summary for event in kept if isinstance(event, RunCompleted)]
+    words = (event.content for event in kept if isinstance(event, TextDelta))
+    published: dict[str, tuple[Any, ...]] = {
+        f"{kind.__name__.lower()}s": tuple(
+            kind(event.logical_id, event.content_sha, event.path, event.title, event.variable)
+            for event in kept
+            if isinstance(event, ArtifactPublished) and event.kind == name
+        )
+        for name, kind in _KINDS.items()
+    }
+    text = (summaries or [""])[-1] or "".join(words)
+    return AgentResult(text=text, context=context, events=kept, **published)

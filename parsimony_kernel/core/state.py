@@ -201,9 +201,9 @@ class RunState(Carried):
         now: float | None = None,
     ) -> "RunState":
         """Restore the state to resume from. A budget is reset only if it caused the suspension."""
-        because = record.originating_failure_kind
+        because, raised = record.originating_failure_kind, record.originating_guard
         spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
-        raised = record.originating_guard
+        is_late = because is FailureKind.time_limit
         carried = record.carried()
         carried["budget_warned"] = record.budget_warned and not raised
         if raised == "tokens":
@@ -216,13 +216,9 @@ class RunState(Carried):
             session_id=record.session_id,
             messages=[dict(message) for message in record.messages],
             iteration=0 if because is FailureKind.iteration_limit else record.iteration_count,
-            turn=TurnSubstate(
-                minted_refs=record.minted_refs, minted_live_names=record.minted_live_names
-            ),
+            turn=TurnSubstate.model_validate(record, from_attributes=True),
             started_monotonic_s=time.monotonic() if now is None else now,
-            accumulated_elapsed_s=(
-                0.0 if because is FailureKind.time_limit else record.elapsed_seconds
-            ),
+            accumulated_elapsed_s=0.0 if is_late else record.elapsed_seconds,
             files=files,
             code_executor=code_executor,
             cancellation=cancellation,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from itertools import chain
 from typing import Any
 
 from parsimony_kernel.core.text import encodable
@@ -48,12 +49,9 @@ def _depth(value: Any) -> int:
     """Return the nesting depth of ``value``, counting no further than ``_MAX_DEPTH`` + 1."""
     level, deep = [value], 0
     while level and deep <= _MAX_DEPTH:
-        level = [
-            item
-            for each in level
-            if isinstance(each, dict | list)
-            for item in (each.values() if isinstance(each, dict) else each)
-        ]
+        inner = [each for each in level if isinstance(each, dict | list)]
+        parts = (each.values() if isinstance(each, dict) else each for each in inner)
+        level = list(chain.from_iterable(parts))
         deep += 1
     return deep
 

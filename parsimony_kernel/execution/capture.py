@@ -5,21 +5,37 @@ while at least one capture is open. A router checks its caller: in the cell's co
 thread that the cell started, output goes to that cell's capture; anywhere else (the user's own
 cell, a concurrent update of the record) it goes where it always went. A closed capture drops
 further output, so abandoned code writes nowhere.
+
+Children and C code write to file descriptors 1 and 2. While a cell's code is on the stack, both
+lead into our pipes. A thread per pipe drains it all the time, so that a child that outlives the
+cell never blocks on a full pipe; each thread blocks in its read, because not every platform can
+wait for several pipes at once. This text is placed after Python's own output, since their order is
+unknown. All this holds for code on the main thread, where nothing else writes meanwhile. For code
+on another thread the descriptors stay as they are, and only its child processes get the pipes.
+
+Each child gets a mark in its environment, which its own children inherit, so orphans and processes
+with a session of their own are found too. Not found are a fork without an exec, a process whose
+environment lacks the mark (``env -i``, ``sudo``), and one that was not started with
+``subprocess``, ``asyncio`` or ``os.system``.
 """
 
 import builtins
+import codecs
+import ctypes
 import functools
+import inspect
 import io
 import os
 import re
 import secrets
+import subprocess
 import sys
 import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.thread import _threads_queues
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TextIO
 
@@ -29,6 +45,7 @@ from parsimony_kernel.execution.code_cell import cell_name, compile_cell, evalua
 from parsimony_kernel.execution.factory import OutputFactory, is_figure
 from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread
+from parsimony_kernel.execution.run_scope import ours, setting
 
 STREAM_CHARS = 20_000
 _HALF = STREAM_CHARS // 2
@@ -37,6 +54,16 @@ MAX_OUTPUTS = 20
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 _UNENDED = re.compile(r"[\w+/=-]{4,}\Z")
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_SETTLE_S = 0.5
+_CHUNK = 8_192  # so that the last one is in the kept text, with a mark in it
+_MARK = re.compile(r"\0parsimony-[0-9a-f]{16}\0")
+_FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
+_POPEN = inspect.signature(subprocess.Popen.__init__)
+
+MARKS = "PARSIMONY_STARTED_BY"
+
+# A process that starts others during the search may be missed, so the search is repeated.
+_ROUNDS = 3
 
 
 class BoundedText:
@@ -107,8 +134,9 @@ class Capture:
         self.stderr = BoundedText()
         # The displays in order; above MAX_OUTPUTS, only the first and the last.
         self.outputs: list[KernelOutputType] = []
+        # The number of characters printed before each of them.
+        self.printed_before: list[int] = []
         self._shown = 0
-        self._printed_before: list[int] = []
         # Thread objects, since an ident is reused once its thread has ended.
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -119,11 +147,6 @@ class Capture:
         # The processes that its code has started, and their mark, see ``children``.
         self.children: list[Any] = []
         self.mark = secrets.token_hex(8)
-
-    @property
-    def printed_before(self) -> tuple[int, ...]:
-        """The number of characters printed before each display; empty if displays were dropped."""
-        return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
 
     @property
     def is_cut(self) -> bool:
@@ -145,11 +168,10 @@ class Capture:
     def append(self, output: KernelOutputType) -> None:
         """Display an already converted output."""
         self._shown += 1
-        if self._shown <= MAX_OUTPUTS:
-            self._printed_before.append(len(self.stdout.text()))
+        self.printed_before.append(len(self.stdout.text()))
         self.outputs.append(output)
         if len(self.outputs) > MAX_OUTPUTS:
-            del self.outputs[MAX_OUTPUTS // 2]
+            del self.outputs[MAX_OUTPUTS // 2], self.printed_before[MAX_OUTPUTS // 2]
 
     def publish(self, bundle: Mapping[str, Any]) -> None:
         """Display a mime bundle, by way of its original value when that is known."""
@@ -280,27 +302,6 @@ def no_exit(*_: Any, **__: Any) -> None:
 
 Function = Callable[..., Any]
 Whose = Callable[[], Capture | None]
-# What else is replaced while a capture is open: see ``_Interception._replace`` for the arguments.
-REPLACED: list[tuple[Any, str, Function, Whose]] = []
-
-
-def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
-    """Return a function that calls ``inside`` for captured code and ``outside`` for other code.
-
-    Args:
-        inside: receives the capture as its first argument.
-        outside: the original function.
-        whose: returns the capture of the calling code.
-    """
-
-    @functools.wraps(outside)
-    def choose(*arguments: Any, **named: Any) -> Any:
-        capture = whose()
-        if capture is None:
-            return outside(*arguments, **named)
-        return inside(capture, *arguments, **named)
-
-    return choose
 
 
 class _Interception:
@@ -318,8 +319,8 @@ class _Interception:
             self._replace(builtins, "print", _print)
             self._replace(threading.Thread, "start", _start, capture_of_code)
             self._replace(threading, "excepthook", _tell_of_thread)
-            for each in REPLACED:
-                self._replace(*each)
+            self._replace(subprocess.Popen, "__init__", _start_process, _open_capture)
+            self._replace(os, "system", _system, _open_capture)
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
@@ -338,10 +339,18 @@ class _Interception:
     ) -> None:
         """Route a module's function, or a method by an instance attribute that shadows it.
 
-        Captured code gets ``inside``, called with the original and the capture first.
+        Captured code, which ``whose`` tells by its capture, gets ``inside``, called with the
+        original and the capture first.
         """
         hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
-        chosen = routed(functools.partial(inside, outside), outside, whose)
+
+        @functools.wraps(outside)
+        def chosen(*arguments: Any, **named: Any) -> Any:
+            capture = whose()
+            if capture is None:
+                return outside(*arguments, **named)
+            return inside(outside, capture, *arguments, **named)
+
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:
@@ -468,12 +477,10 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture: receives the output of the body.
         shell: the IPython shell whose displays and errors are captured too, if there is one.
     """
-    with working(capture, is_code=True, shell=shell):
-        token = _here.set(capture)
+    with working(capture, is_code=True, shell=shell), setting(_here, capture):
         try:
             yield capture
         finally:
-            _here.reset(token)
             capture.is_closed = True
 
 
@@ -495,13 +502,176 @@ def working(capture: Capture, *, is_code: bool = False, shell: Any = None) -> It
             _interception.release(is_after_code=is_code)
 
 
+# Child processes and file descriptors
+
+
+def new_mark() -> str:
+    """Return a new unique mark."""
+    return secrets.token_hex(8)
+
+
+def marked(environment: Mapping[Any, Any] | None, mark: str) -> dict[Any, Any]:
+    """Return a copy of ``environment`` (default: this process's) with ``mark`` added."""
+    with ours():
+        given = os.environ if environment is None else environment
+        before = given.get(MARKS)
+        return {**given, MARKS: mark if not before else f"{before}:{mark}"}
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process that has ``mark``, anywhere in the process tree."""
+    import psutil  # deferred: needed only when a process was started
+
+    for _ in range(_ROUNDS):
+        # ``ad_value``: another user's environment can't be read.
+        found = [
+            each
+            for each in psutil.process_iter(["environ"], ad_value={})
+            if mark in each.info["environ"].get(MARKS, "").split(":")
+        ]
+        for each in found:
+            with suppress(psutil.Error):
+                each.kill()
+        if not found:
+            return
+
+
+def end_children(capture: Capture) -> None:
+    """Kill the processes that a cell has started, and their descendants."""
+    with ours():
+        if capture.children:
+            kill_marked(capture.mark)
+        for child in tuple(capture.children):
+            if getattr(child, "pid", None) is not None:
+                child.kill()
+
+
+class Descriptors:
+    """The pipes that capture file descriptors 1 and 2, created on first use."""
+
+    def __init__(self) -> None:
+        self._pipes: dict[int, _Pipe] = {}
+
+    # Not a generator-based context manager: that sets an attribute on the exception that leaves
+    # the body, and an exception class of the user's could run code there.
+
+    def __enter__(self) -> None:
+        """Redirect descriptors 1 and 2 into the pipes for the body, which does not await."""
+        self._saved = {number: os.dup(number) for number in self.pipes()}
+        for number, pipe in self._pipes.items():
+            os.dup2(pipe.entry, number)
+
+    def __exit__(self, *_: object) -> None:
+        # The C library buffers writes to a pipe; without a flush they would appear much later.
+        if _FLUSH_C is not None:
+            _FLUSH_C(None)
+        for number, copy in self._saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+    def pipes(self) -> "dict[int, _Pipe]":
+        """Return the pipes by file descriptor (1 and 2)."""
+        if not self._pipes:
+            self._pipes = {number: _Pipe() for number in (1, 2)}
+            for number, pipe in self._pipes.items():
+                name = f"parsimony-pipe-{number}"
+                OwnThread(target=pipe.empty, name=name, daemon=True).start()
+        return self._pipes
+
+    def before_fork(self) -> None:
+        """Create the pipes before captured code forks, so that the child can write into them."""
+        if _open_capture() is not None:
+            self.pipes()
+
+    def in_fork(self) -> None:
+        """Redirect the descriptors of a forked child of captured code into the pipes."""
+        if _open_capture() is not None:
+            for number, pipe in self._pipes.items():
+                os.dup2(pipe.entry, number)
+
+    def drain(self, capture: Capture) -> None:
+        """Append the text that arrived since the last call to ``capture``."""
+        for number, pipe in self._pipes.items():
+            stream = capture.stdout if number == 1 else capture.stderr
+            stream.absorb(pipe.take(), lambda text: _MARK.sub("", text))
+
+
+class _Pipe:
+    """One pipe and the text read from it. A mark in the stream shows how far it was drained."""
+
+    def __init__(self) -> None:
+        self.exit, self.entry = os.pipe()
+        self._lock = threading.Lock()
+        self._text = BoundedText()
+        self._seen = threading.Event()
+        self._mark = ""
+
+    def take(self) -> BoundedText:
+        """Return the text written before this call."""
+        self._seen.clear()
+        self._mark = f"\0parsimony-{secrets.token_hex(8)}\0"
+        os.write(self.entry, self._mark.encode())
+        self._seen.wait(_SETTLE_S)
+        with self._lock:
+            text, self._text = self._text, BoundedText()
+        return text
+
+    def empty(self) -> None:
+        """Read until the pipe is closed. Runs in a thread of its own."""
+        # A character may arrive in parts.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            while data := os.read(self.exit, _CHUNK):
+                with self._lock:
+                    self._text.write(decoder.decode(data))
+                    if not self._seen.is_set() and self._mark in self._text:
+                        self._seen.set()
+        except OSError:
+            # A cell closed our descriptors, so there is nothing left to read.
+            return
+
+
+# One per process, like the descriptors themselves.
+DESCRIPTORS = Descriptors()
+
+
+def _open_capture() -> Capture | None:
+    """Return the capture of the calling code, ``None`` if its cell has ended."""
+    capture = capture_here()
+    return None if capture is None or capture.is_closed else capture
+
+
+def _start_process(outside: Any, capture: Capture, process: Any, *given: Any, **named: Any) -> None:
+    """Start a process with the pipes and the mark of the cell.
+
+    Output of the C library, and processes not started with ``subprocess``, ``os.system`` or
+    ``os.fork``, keep the original descriptors.
+    """
+    call = _POPEN.bind(process, *given, **named)
+    streams = ((1, sys.stdout), (2, sys.stderr))
+    leads = {id(stream): number for number, stream in streams if is_routed(stream)}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = call.arguments.get(name)
+        if stream is None or id(stream) in leads:
+            call.arguments[name] = DESCRIPTORS.pipes()[leads.get(id(stream), number)].entry
+    call.arguments["env"] = marked(call.arguments.get("env"), capture.mark)
+    capture.children.append(process)
+    outside(*call.args, **call.kwargs)
+
+
+def _system(_: Any, __: Capture, command: Any) -> int:
+    code = subprocess.call(command, shell=True)
+    return code if os.name == "nt" else (-code if code < 0 else code << 8)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)
+
+
 def live_shell() -> Any:
     """Return the IPython shell of this process; ``None`` when there is none."""
-    module = sys.modules.get("IPython.core.interactiveshell")
-    shell_class = getattr(module, "InteractiveShell", None)
-    if shell_class is None or not shell_class.initialized():
-        return None
-    return shell_class.instance()
+    module = sys.modules.get("IPython.core.getipython")
+    return None if module is None else module.get_ipython()
 
 
 def open_figures() -> frozenset[int]:

@@ -19,6 +19,8 @@ from functools import partial
 from types import CodeType, TracebackType
 from typing import Any
 
+from parsimony_kernel.execution.run_scope import setting
+
 NAME_PREFIX = "<agent "
 _FUTURE = 0x1FF0000  # the compiler flags that "from __future__ import" sets
 
@@ -189,8 +191,7 @@ async def evaluate_awaiting(
     for part in parts:
         value = eval(part.code, namespace, local)
         if part.awaits:
-            coroutine: Coroutine[Any, Any, Any] = value
-            value = await coroutine
+            value = await value
         if part.is_shown:
             show(value)
 
@@ -220,11 +221,8 @@ def staying(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     before: Any = loop.get_task_factory() or _new_task
     if getattr(before, "func", None) is not _new_staying:
         loop.set_task_factory(partial(_new_staying, before))
-    token = _inside.set(True)
-    try:
+    with setting(_inside, True):
         yield
-    finally:
-        _inside.reset(token)
 
 
 def _new_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> "asyncio.Task[Any]":

@@ -11,34 +11,33 @@ import contextvars
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution import capture, code_cell
 from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
-from parsimony_kernel.execution.children import DESCRIPTORS, end_children
+from parsimony_kernel.execution.capture import DESCRIPTORS, end_children
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
 from parsimony_kernel.lineage.script import SEEDS
 
-T = TypeVar("T")
 Done = asyncio.Future[None]
 
 # How long code may take to end after its deadline or a cancel before it is abandoned, in seconds.
 _GRACE_S = 0.45
-_FOR_EVER_S = 1e9
 
 
 class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
 
     Child processes of a cell are killed when it is stopped or reaches its deadline, see
-    ``execution.children``; those of a cell that ended by itself live on.
+    ``execution.capture``; those of a cell that ended by itself live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
@@ -149,7 +148,7 @@ class CodeExecutor(InProcessExecutor):
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped then. A blocking call is abandoned, with an old copy of the namespace and
     no output, unless it waits for a child process of the cell: these are killed with their
-    descendants, see ``execution.children``. Children of a cell that ended by itself live on. The
+    descendants, see ``execution.capture``. Children of a cell that ended by itself live on. The
     working folder is restored after each cell. Classes and imports work; ``exec``, ``eval``,
     ``compile`` and ``input`` are removed. This is no sandbox: code has the rights of the process.
 
@@ -164,8 +163,9 @@ class CodeExecutor(InProcessExecutor):
         super().__init__(cwd, output_factory)
         self._seeded: dict[str, Any] = {}
         self.locals: dict[str, Any] = self._fresh()
-        self._loops = _Loops()
-        weakref.finalize(self, self._loops.close)
+        # The last one runs the cells that await; it is kept, since objects are bound to it.
+        self._loops: list[asyncio.AbstractEventLoop] = []
+        weakref.finalize(self, _close, self._loops)
 
     def _fresh(self) -> dict[str, Any]:
         self._seeded = libraries_for(_FREE)
@@ -229,7 +229,8 @@ class CodeExecutor(InProcessExecutor):
     async def _wait(self, stage: Done, guard: CodeGuard, seconds: float | None) -> None:
         """Wait for ``stage``, at most ``seconds``; after a cancel, for the grace period."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + (_FOR_EVER_S if seconds is None else seconds)
+        # Without a limit for decades, because not every loop can wait for ever.
+        due = loop.time() + (1e9 if seconds is None else seconds)
         while not stage.done() and loop.time() < due:
             try:
                 await asyncio.wait({stage}, timeout=due - loop.time())
@@ -243,7 +244,11 @@ class CodeExecutor(InProcessExecutor):
         given = run.parts(guard), run.namespace, run.namespace, show
         try:
             if run.cell.awaits:
-                error = self._loops.run(guard.drive(code_cell.evaluate_awaiting(*given)))
+                if not self._loops or self._loops[-1].is_running():  # a stuck thread runs it
+                    self._loops.append(asyncio.new_event_loop())
+                error = self._loops[-1].run_until_complete(
+                    guard.drive(code_cell.evaluate_awaiting(*given))
+                )
             else:
                 error = guard.attempt(code_cell.evaluate, *given)
         except BaseException as exc:  # boundary: tool - the cell's code
@@ -259,47 +264,25 @@ def _in_thread(steps: Sequence[Callable[[], None]], output: capture.Capture) -> 
     Returns:
         A future for each step, done when the step has ended.
     """
-    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    ends: list[Done] = [loop.create_future() for _ in steps]
-
-    def end(done: Done) -> None:
-        if not done.done():
-            done.set_result(None)
+    context, ends = contextvars.copy_context(), [Future[None]() for _ in steps]
 
     def thread() -> None:
-        for step, done in zip(steps, ends, strict=True):
+        for step, end in zip(steps, ends, strict=True):
             # Told outside of ``working``: once the last has ended, the streams are those of before.
             try:
                 with capture.working(output):
                     step()
             finally:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(end, done)
+                end.set_result(None)
 
     OwnThread(target=context.run, args=(thread,), name="parsimony-cell", daemon=True).start()
-    return ends
+    return [asyncio.wrap_future(end) for end in ends]
 
 
-class _Loops:
-    """The event loop of cells that await; kept between cells, since objects are bound to it."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run ``coroutine`` to its end, on another loop than one that a stuck thread still runs."""
-        if self._loop is None or self._loop.is_running():
-            self._loop = asyncio.new_event_loop()
-        loop = self._loop
-        try:
-            return loop.run_until_complete(coroutine)
-        finally:
-            if self._loop is not loop:
-                loop.close()
-
-    def close(self) -> None:
-        if self._loop is not None and not self._loop.is_running():
-            self._loop.close()
+def _close(loops: Iterable[asyncio.AbstractEventLoop]) -> None:
+    for each in loops:
+        if not each.is_running():
+            each.close()
 
 
 # The initial namespace: the names that are cheap to import, and the builtins.

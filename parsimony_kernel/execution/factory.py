@@ -63,14 +63,7 @@ Bundle = Mapping[str, Any]
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
 # Containers whose items are shown, with their brackets. The named ones also show their type's name.
-_BRACKETS: dict[Any, str] = {
-    list: "[]",
-    tuple: "()",
-    dict: "{}",
-    set: "{}",
-    frozenset: "{}",
-    deque: "[]",
-}
+_BRACKETS: Any = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}", deque: "[]"}
 _NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
@@ -174,7 +167,7 @@ class OutputFactory:
         """Convert ``value`` to a table, a figure, an exception, or a capped repr."""
         if is_a(value, BaseException):
             return self.exception(value)
-        return self._shown(value, name, 100, DISPLAY_CHARS)
+        return self._shown(value, name)
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """Summarise a variable: no preview, no picture, a short repr."""
@@ -186,11 +179,11 @@ class OutputFactory:
             called: Any = value
             text = attempt(lambda: f"{name}{inspect.signature(called)}", lambda _: name)
             return PrimitiveObject(name=name, python_type=kind, text=_cut(text, VARIABLE_CHARS)[0])
-        return self._shown(value, name, 8, VARIABLE_CHARS, in_little=True)
+        return self._shown(value, name, in_little=True)
 
-    def _shown(
-        self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
-    ) -> KernelOutputType:
+    def _shown(self, value: Any, name: str | None, *, in_little: bool = False) -> KernelOutputType:
+        items, chars = (8, VARIABLE_CHARS) if in_little else (100, DISPLAY_CHARS)
+
         def look() -> KernelOutputType:
             found: KernelOutputType | None = None
             if not is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS):

@@ -371,11 +371,7 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
             each.model_copy(update={"samples": each.samples[:samples]})
             for each in table.columns[:full]
         ]
-        table = table.model_copy(
-            update={
-                "columns": tuple(columns),
-                "more_columns": names[full:named],
-                "columns_left_out": table.column_count - named,
-            }
-        )
+        kept = {"columns": tuple(columns), "more_columns": names[full:named]}
+        left_out = {"columns_left_out": table.column_count - named}
+        table = table.model_copy(update=kept | left_out)
     return table

@@ -15,11 +15,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, GeneratorType
-from typing import Any, NoReturn
+from typing import Any
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, SQL_CALLS, names
 from parsimony_kernel.analysis.cell_names import Call, Names
@@ -28,23 +27,16 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
 from parsimony_kernel.execution.code_cell import Cell, Part
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from
 from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, Held
 from parsimony_kernel.execution.native import watch_native_code, written_by
-from parsimony_kernel.execution.permit import Permit, current_permit
-from parsimony_kernel.execution.side_effects import (
-    EVENTS,
-    Caller,
-    GuardedEnvironment,
-    Judge,
-    Target,
-    ip_address_of,
-    short_texts,
-)
-from parsimony_kernel.execution.workers import Workers, watch_workers
+from parsimony_kernel.execution.run_scope import OURS as _OURS
+from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
+from parsimony_kernel.execution.side_effects import Keeper
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.file_backups import FileState
 
@@ -59,20 +51,6 @@ _DUCKS = "SELECT path FROM duckdb_databases() WHERE NOT readonly"
 _READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 
 
-@dataclass
-class Keeper:
-    """The approval check of one capture.
-
-    Args:
-        workers: the worker processes that the code may start, and what classifies its side effects.
-        check: called with the event, its side effect and its caller; raises to prevent it.
-    """
-
-    workers: Workers
-    check: Callable[[str, Target, Caller], None]
-
-
-_ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _PROBE = "parsimony.probe"
 
 
@@ -80,7 +58,6 @@ def keep(capture: Capture, keeper: Keeper) -> None:
     """Let ``keeper`` check the code of ``capture`` from now on, for as long as any of it runs."""
     capture.keeper = keeper
     listen(_hear)
-    watch_workers(lambda: getattr(keeper_here(), "workers", None))
     watch_native_code()
 
 
@@ -91,23 +68,14 @@ def computing(workspace: Path) -> Iterator[None]:
     Raises:
         PermissionError: when the body would reach outside.
     """
-
-    def refuse(_: str, found: Target, by: Caller) -> NoReturn:
-        raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
-
     with capturing(Capture(OutputFactory())) as capture:
-        keep(capture, Keeper(Workers(Judge(workspace)), refuse))
+        keep(capture, _Computing(side_effects.Judge(workspace)))
         yield
 
 
-@contextmanager
-def ours() -> Iterator[None]:
-    """Exempt the body from approval checks: it is this package's own work."""
-    token = _ours.set(True)
-    try:
-        yield
-    finally:
-        _ours.reset(token)
+class _Computing(Keeper):
+    def check(self, event: str, found: side_effects.Target, by: side_effects.Caller) -> None:
+        raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
 
 
 def keeper_here() -> Keeper | None:
@@ -126,14 +94,11 @@ def is_watching() -> bool:
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     # At interpreter shutdown, module globals are set to None.
-    if _ours is not None and event in EVENTS and not _ours.get():
+    if _OURS is not None and event in side_effects.EVENTS and not _OURS.get():
         keeper = keeper_here()
         if keeper is not None:
             with ours():
-                by = keeper.workers.judge.caller()
-                found = keeper.workers.judge.target(event, arguments, by)
-            if found is not None:
-                keeper.check(event, found, by)
+                keeper.hear(event, arguments)
 
 
 # The statements of a run
@@ -171,10 +136,12 @@ class Paused:
         return f"{', '.join(names)} {told}.\n" if names else ""
 
 
-class StatementGuard:
+class StatementGuard(Keeper):
     """Checks a cell (``inprocess.CellExecution``) statement by statement against its permit."""
 
     def __init__(self, permit: Permit, run: Any) -> None:
+        kept = {"made": permit.made, "keep": permit.keep, "is_dry": permit.is_dry}
+        super().__init__(run.judge(permit.workspace, **kept))
         self.permit = permit
         self.held: Reach | None = None
         # The index of the running statement.
@@ -194,9 +161,6 @@ class StatementGuard:
         self._left: list[Reach] = []
         self._leaving = threading.Lock()
         self._is_over = True
-        self.workers = Workers(
-            run.judge(permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry)
-        )
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """Yield the cell's statements; take a checkpoint before each that may change anything.
@@ -206,15 +170,14 @@ class StatementGuard:
             capture: the capture of the cell's code.
         """
         self._guard = guard
-        keep(capture, Keeper(self.workers, self._check))
+        keep(capture, self)
         self._thread = threading.get_ident()
         self._is_over = False
-        _watch_environment(1)
+        side_effects.watch_environment(1)
         for at, part in enumerate(self._cell.parts):
             self.at = at
             with ours():
-                statement = self._begin(part)
-            self._check_databases(statement)
+                self._check_databases(self._begin(part))
             yield part
             self._settle()
             if self.held is not None:  # the code has caught the stop
@@ -228,8 +191,8 @@ class StatementGuard:
         """
         if not self._is_over:
             self._is_over = True
-            _watch_environment(-1)
-            note(self.workers.refused())
+            side_effects.watch_environment(-1)
+            note(self.refused())
         # After an interruption from outside, the outcome of the statement's effects is unknown.
         if error is not None and not isinstance(error, INTERRUPTIONS):
             self._settle()
@@ -274,12 +237,11 @@ class StatementGuard:
     def _text(self) -> str:
         return self._cell.text(self._cell.parts[self.at])
 
-    def _check(self, event: str, found: Target, by: Caller) -> None:
+    def check(self, event: str, found: side_effects.Target, by: side_effects.Caller) -> None:
         """Raise to stop the code before a side effect that is not allowed."""
         kind, what = found
         if os.getpid() != self._process:
-            with ours():
-                self.workers.refuse(what)
+            self.refuse(what)
         if self._is_over:
             raise PermissionError(f"this code has ended and may no longer reach {what}")
         if self.held is not None:
@@ -287,7 +249,7 @@ class StatementGuard:
         reach = self._reach(kind, what, by)
         if kind is ReachKind.deletion:
             reach = replace(reach, does="moves files" if event == "os.rename" else "deletes files")
-        if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
+        if kind is ReachKind.network and self._is_resolved and side_effects.ip_address_of(what):
             return
         approved = self.permit.approved
         is_refused = self.permit.is_dry and kind not in _READ
@@ -296,7 +258,7 @@ class StatementGuard:
         lines = by.lines | frozenset(range(first, last + 1))
         if not is_refused and (is_allowed or self.permit.allows(reach, lines)):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
-            with ours(), self._leaving:
+            with self._leaving:
                 self._leave(reach)
             return
         self.held = reach
@@ -328,7 +290,7 @@ class StatementGuard:
             with ours():
                 self.permit.ended()
 
-    def _reach(self, kind: ReachKind, what: str, by: Caller) -> Reach:
+    def _reach(self, kind: ReachKind, what: str, by: side_effects.Caller) -> Reach:
         first, last = self._cell.parts[self.at].lines
         inside = [line for line in by.lines if first <= line <= last]
         line = min(inside, default=first)
@@ -340,12 +302,11 @@ class StatementGuard:
         """Stop before a statement changes an open database: only opening it is seen."""
         namespace, start = self._namespace(), self._cell.parts[self.at].lines[0]
         for call in statement.calls:
-            by = Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
-            with ours():
-                changes = changed_databases(call, namespace)
-                found = [self.workers.judge.target(event, (path,), by) for event, path in changes]
+            by = side_effects.Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
+            changes = changed_databases(call, namespace)
+            found = [self.judge.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
-                self._check("", each, by)
+                self.check("", each, by)
 
     def _begin(self, part: Part) -> Code:
         """Take a checkpoint of what the statement may change; none if all its calls are plain."""
@@ -411,25 +372,9 @@ def process_state() -> Callable[[], None]:
     return put_back
 
 
-def _watch_environment(by: int) -> None:
-    """Turn audit events for reading ``os.environ`` on while any guard is active, else off.
-
-    Args:
-        by: 1 when a guard starts, -1 when one ends.
-    """
-    global _judging
-    _judging += by
-    for each in (os.environ, getattr(os, "environb", None)):
-        if type(each) in (os._Environ, GuardedEnvironment):
-            setattr(each, "__class__", GuardedEnvironment if _judging else os._Environ)  # noqa: B010
-
-
-_judging = 0
-
-
 def changed_databases(call: Call, namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the files that a call changes through an open connection, each with its event."""
-    texts = (*call.texts, *short_texts(map(namespace.get, call.names)))
+    texts = (*call.texts, *side_effects.short_texts(map(namespace.get, call.names)))
     written = [path for text in texts if call.last in SQL_CALLS for path in written_by(text)]
     changes = [("parsimony.write", path) for path in written]
     if call.last in ("append", "to_sql") or any(map(_CHANGING.search, texts)):

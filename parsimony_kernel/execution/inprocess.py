@@ -7,13 +7,12 @@ the previous one afterwards.
 
 import asyncio
 import logging
-import os
 import re
 import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,11 +38,10 @@ from parsimony_kernel.execution.guard import (
     dry_permit,
     leaving_nothing,
 )
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.interrupt import INTERRUPTIONS, CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.native import watch_native_code
-from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
-from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.run_scope import Permit, RunScope, current_permit, current_scope
 from parsimony_kernel.execution.side_effects import Judge
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state
@@ -58,6 +56,8 @@ T = TypeVar("T")
 # both run users' code, such as a repr.
 _ERROR_S = 1.0
 _SUMMARY_S = 2.0
+# How looking at a user's object may end early.
+_ENDS: tuple[type[BaseException], ...] = (Exception, *INTERRUPTIONS)
 LOOK_S = _ERROR_S + _SUMMARY_S
 _POLL_S = 0.005
 
@@ -81,18 +81,16 @@ async def process_turn() -> AsyncIterator[None]:
 @contextmanager
 def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
     """Change to ``folder`` for the body, then back; ``note`` if the body left the folder."""
-    before = Path.cwd()
-    os.chdir(folder or before)
-    start = Path.cwd()
-    try:
-        yield start
-    finally:
-        is_left = True
-        with suppress(FileNotFoundError):  # the code has removed it
-            is_left = Path.cwd() != start
-        if is_left:
-            note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
-        os.chdir(before)
+    with chdir(folder or Path.cwd()):
+        start = Path.cwd()
+        try:
+            yield start
+        finally:
+            is_left = True
+            with suppress(FileNotFoundError):  # the code has removed it
+                is_left = Path.cwd() != start
+            if is_left:
+                note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
 
 
 class InProcessExecutor(CellExecutor):
@@ -200,11 +198,9 @@ class InProcessExecutor(CellExecutor):
                 if permit is not None:
                     watch_native_code(self.namespace())
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
+                around = leaving_nothing(run) if dry_run else nullcontext()
                 try:
-                    with (
-                        listening(run.watch.hear),
-                        leaving_nothing(run) if dry_run else nullcontext(),
-                    ):
+                    with listening(run.watch.hear), around:
                         await self._run(run)
                 except DryRunError as exc:
                     return self._rejected(exc, filename, source)
@@ -408,7 +404,7 @@ class CellExecution:
             stdout=capture.stdout.text(),
             stderr=capture.stderr.text(),
             outputs=(*capture.outputs, *([] if failure is None else [failure])),
-            printed_before=capture.printed_before,
+            printed_before=tuple(capture.printed_before),
             changed=effect.changed,
             deleted=effect.deleted,
             overwritten=self.overwritten,
@@ -423,12 +419,8 @@ class CellExecution:
             message = f"stopped before this: {held.sentence}"
             if self.statement_guard is not None and self.statement_guard.permit.is_dry:
                 message = f"a dry run changes nothing: it stopped before {held.what}"
-            return ExceptionObject(
-                name="PermissionError",
-                message=message,
-                line=held.line,
-                source_line=held.source_line,
-            )
+            at: dict[str, Any] = {"line": held.line, "source_line": held.source_line}
+            return ExceptionObject(name="PermissionError", message=message, **at)
         if self.error is None and self.reason is None:
             return None
         told = self._told or self.executor.output_factory.exception(
@@ -455,12 +447,7 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
     try:
         with guard:
             return guard.call(look)
-    except (  # boundary: user object - its repr
-        Exception,
-        DeadlineReached,
-        KeyboardInterrupt,
-        asyncio.CancelledError,
-    ):
+    except _ENDS:  # boundary: user object - its repr
         return None
 
 

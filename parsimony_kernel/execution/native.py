@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
+from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
@@ -94,6 +95,14 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
                 value.__setstate__(state)  # type: ignore[attr-defined]
 
 
+def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
+    """Install an audit hook in this process that refuses side effects that need approval."""
+    judge = side_effects.Judge(Path(workspace), made=set(made), is_dry=is_dry)
+    sys.addaudithook(side_effects.Keeper(judge, refusals).hear)
+    side_effects.watch_environment(1)
+    watch_native_code()
+
+
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:
     # Not by its attribute, which may import what a module puts off.
     file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
@@ -149,6 +158,10 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def native(*args: Any, **named: Any) -> Any:
         __tracebackhide__ = True
+        if kind == "prepares":
+            first: dict[str, Any] = {}
+            sys.audit("parsimony.process", first)
+            return {**first, **function(*args, **named)}
         _tell(kind, args, named)
         if kind != "queries":
             return function(*args, **named)

@@ -22,22 +22,19 @@ from pydantic_core import to_jsonable_python
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.guard import is_watching
 from parsimony_kernel.execution.inspection import attempt, comes_from, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.execution.run_scope import Outcome, Permit, RunScope, permitting, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # The protocol version; it changes with the fields of a request or an answer.
 WORDS = 10
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
-# The permit's functions that code in the kernel may call, and the fields that tell what came of it.
+# The permit's functions that code in the kernel may call.
 ASKED = ("allows", "sha", "leaving", "ended", "keep")
-CAME = ("held", "why_not", "open_end", "left", "made")
 
 # How long code waits for an answer from the notebook, in seconds; then it is refused.
 _WAIT_S = 2.0
@@ -69,7 +66,7 @@ Stamp = tuple[CellEffect, str, RunScope, str, dict[str, Any]]
 
 
 @dataclass
-class Answer:
+class Answer(Outcome):
     """An answer, displayed as a mime bundle. An error or interruption is part of the output."""
 
     output: KernelOutput = field(default_factory=KernelOutput)
@@ -77,12 +74,7 @@ class Answer:
     names: dict[str, tuple[str, str | None]] | None = None
     ledger: list[Stamp] = field(default_factory=list)
     read: set[tuple[str, str]] = field(default_factory=set)
-    # What came of the permit, see there, and the hash and the effects of paused code.
-    held: Reach | None = None
-    why_not: str = ""
-    open_end: str = ""
-    left: list[Reach] = field(default_factory=list)
-    made: set[str] = field(default_factory=set)
+    # The hash and the side effects of paused code.
     paused: tuple[str, tuple[str, ...]] | None = None
     cwd: str = ""
     # The fetched variable's format and data, see ``encode``.
@@ -155,7 +147,10 @@ class _Side(NotebookExecutor):
         except Exception as exc:  # boundary: front end - a request
             told.output = failed(type_name(exc), _message(exc))
         if request.cell is not None:
-            told.names = self._names()
+            told.names = {
+                name: (type_name(value), encode_scalar(value))
+                for name, value in self.variables().items()
+            }
         return told
 
     async def _handle(self, request: Request, told: Answer) -> None:
@@ -172,8 +167,7 @@ class _Side(NotebookExecutor):
         with run_scope(request.scope), permitting(permit):
             told.output, told.read = await self.run_cell(request.cell)
         if permit is not None:
-            for name in CAME:
-                setattr(told, name, getattr(permit, name))
+            told.add(permit)
             paused = self.paused
             told.paused = None if paused is None else (paused.sha, paused.left)
 
@@ -185,13 +179,6 @@ class _Side(NotebookExecutor):
             )
         folder = self.output_factory.local_dir or Path.cwd()
         return permit_here(told, folder, Asking(self._shell.kernel))
-
-    def _names(self) -> dict[str, tuple[str, str | None]]:
-        """Return the type of each variable, and its value if it is a number or a short text."""
-        return {
-            name: (type_name(value), encode_scalar(value))
-            for name, value in self.variables().items()
-        }
 
 
 def _message(exc: Exception) -> str:

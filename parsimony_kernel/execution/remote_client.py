@@ -35,9 +35,8 @@ from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution import remote_bootstrap as bootstrap
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.guard import Paused
-from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_kernel import Kernel, Loss, RemoteKernelError, kernel_maker
-from parsimony_kernel.execution.run_scope import current_scope
+from parsimony_kernel.execution.run_scope import Permit, current_permit, current_scope
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 
 GRACE_S = 3.0
@@ -322,7 +321,7 @@ class RemoteExecutor(CellExecutor):
     with ``state_lost`` whose message names the lost variables. The ledger drops these names and
     keeps the runs of cells. Output that the code had printed is lost with its kernel, too.
 
-    Child processes of the code are killed with the kernel, see ``execution.children``. Behind a
+    Child processes of the code are killed with the kernel, see ``execution.capture``. Behind a
     server this is the server's job, and a process in a session of its own survives there.
 
     Args:
@@ -376,10 +375,7 @@ class RemoteExecutor(CellExecutor):
             return bootstrap.failed("RemoteKernelError", str(exc)), set()
         self._settle(answer)
         if permit is not None:
-            permit.held, permit.why_not = answer.held, answer.why_not
-            permit.open_end = answer.open_end
-            permit.left += answer.left
-            permit.made.update(answer.made)
+            permit.add(answer)
             self.paused = answer.paused and Paused(None, answer.paused[0], left=answer.paused[1])
         return answer.output, answer.read
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from jupyter_core.utils import ensure_event_loop, run_sync
 
-from parsimony_kernel.execution.children import kill_marked, marked, new_mark
+from parsimony_kernel.execution.capture import kill_marked, marked, new_mark
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ _HANG_UP_S = 2.0
 _ENDING_S = (_REQUEST_S, 1.0)
 _CLOSED = "cannot be reached (the connection was closed)"
 
+_QUIETLY = {"silent": True, "store_history": False, "allow_stdin": False, "stop_on_error": False}
 # Silences the client libraries, which log URLs and headers.
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
 
@@ -92,14 +93,8 @@ class Kernel(ABC):
 
         Raises ``Loss``, as ``reply`` does, when the connection broke.
         """
-        self._sent = self.client.execute(
-            code,
-            silent=True,
-            store_history=False,
-            user_expressions={"answer": expression},
-            allow_stdin=False,
-            stop_on_error=False,
-        )
+        asked = {"answer": expression}
+        self._sent = self.client.execute(code, user_expressions=asked, **_QUIETLY)
 
     def reply(self, seconds: float) -> dict[str, Any] | None:
         """Wait for the reply to the last request; ``None`` on timeout."""

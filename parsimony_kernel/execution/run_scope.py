@@ -1,10 +1,19 @@
-"""The scope of the running code (run, notebook, cell), for provenance and file names."""
+"""What code runs for and what it may do: its run, notebook and cell, and its permit.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+A permit says which side effects the approval gate allows an action's code.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from parsimony_kernel.core.reach import Reach
+
+T = TypeVar("T")
+Lines = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -18,19 +27,89 @@ class RunScope:
     actor: Literal["user", "agent"] = "agent"
 
 
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of an action's side effects.
+
+    Args:
+        made: the paths that this run has created so far.
+        left: the side effects that have happened so far.
+        held: the side effect that the code was stopped before.
+        open_end: the key of an earlier attempt with unknown outcome, when the code was stopped
+            because of it.
+        why_not: why the code can't resume from there; empty when it can.
+    """
+
+    made: set[str] = field(default_factory=set)
+    left: list[Reach] = field(default_factory=list)
+    held: Reach | None = None
+    open_end: str = ""
+    why_not: str = ""
+
+    def add(self, more: "Outcome") -> None:
+        """Add what came of the same action elsewhere."""
+        self.held, self.open_end, self.why_not = more.held, more.open_end, more.why_not
+        self.left += more.left
+        self.made |= more.made
+
+
+@dataclass
+class Permit(Outcome):
+    """The side effects that one action may have, and those that it had.
+
+    Args:
+        workspace: the folder that the code may write to.
+        allows: returns whether a side effect is allowed, given the cell's lines on the stack.
+        sha: returns the hash of the action together with the side effect that it is held for.
+        approved: the hash that a person approved, if any.
+        leaving: records a statement's side effect before it happens (write-ahead), and whether it
+            only reads; returns the key of an earlier attempt whose outcome is unknown, or "".
+        ended: records that the statement ended, and its side effects with it.
+        keep: saves the contents of a workspace file before it is overwritten; returns whether it
+            could.
+        is_dry: dry run: nothing may change, so only allowed reads happen.
+    """
+
+    workspace: Path
+    allows: Callable[[Reach, Lines], bool]
+    sha: Callable[[Reach], str] = lambda reach: ""
+    approved: str | None = None
+    leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""
+    ended: Callable[[], None] = lambda: None
+    keep: Callable[[str], bool] = lambda path: True
+    is_dry: bool = False
+
+
 _current: ContextVar[RunScope | None] = ContextVar("parsimony_run_scope", default=None)
-
-
-def current_scope() -> RunScope | None:
-    """Return the innermost open scope, or ``None``."""
-    return _current.get()
+_permit: ContextVar[Permit | None] = ContextVar("parsimony_permit", default=None)
+# Whether this package itself is at work, which no approval check concerns.
+OURS: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
+# The innermost open scope, or ``None``.
+current_scope = _current.get
+# The permit of the running code; ``None`` when nothing needs approval.
+current_permit = _permit.get
 
 
 @contextmanager
-def run_scope(scope: RunScope | None) -> Iterator[None]:
-    """Open ``scope`` for the body; ``None`` for code that runs for nobody."""
-    token = _current.set(scope)
+def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable for the body."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _current.reset(token)
+        variable.reset(token)
+
+
+def run_scope(scope: RunScope | None) -> AbstractContextManager[None]:
+    """Open ``scope`` for the body; ``None`` for code that runs for nobody."""
+    return setting(_current, scope)
+
+
+def permitting(permit: Permit | None) -> AbstractContextManager[None]:
+    """Run the body's code under ``permit``."""
+    return setting(_permit, permit)
+
+
+def ours() -> AbstractContextManager[None]:
+    """Exempt the body from approval checks: it is this package's own work."""
+    return setting(OURS, True)

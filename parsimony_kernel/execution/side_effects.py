@@ -4,10 +4,13 @@
 that and from the call stack of the event. It is a seat belt, not a sandbox: code that bypasses
 Python's own functions, with ctypes or in a subinterpreter, is not seen.
 
-Workers and remote kernels install this before anything else, so it imports only the standard
-library.
+Worker processes of a cell are refused side effects that need approval, because they can't ask: one
+is an error there, and the cell that started it reports it as well. A forked worker inherits the
+audit hook; a spawned one installs its own from its preparation data before anything else, as remote
+kernels do. So this imports only the standard library.
 """
 
+import builtins
 import functools
 import ipaddress
 import json
@@ -28,7 +31,7 @@ from itertools import islice
 from pathlib import Path
 from pickletools import genops
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 from zipfile import ZipFile
 
 from parsimony_kernel.analysis.calls import PATTERNS
@@ -534,6 +537,22 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return f"environ({dict(self)!r})"
 
 
+def watch_environment(by: int) -> None:
+    """Turn audit events for reading ``os.environ`` on while any keeper is active, else off.
+
+    Args:
+        by: 1 when one starts, -1 when one ends.
+    """
+    global _judging
+    _judging += by
+    for each in (os.environ, getattr(os, "environb", None)):
+        if type(each) in (os._Environ, GuardedEnvironment):
+            setattr(each, "__class__", GuardedEnvironment if _judging else os._Environ)  # noqa: B010
+
+
+_judging = 0
+
+
 def short_texts(values: Iterable[Any]) -> Iterator[str]:
     """Yield those of ``texts_in`` that may be a path."""
     return (each for each in texts_in(values) if len(each) < 4_096)
@@ -550,3 +569,70 @@ def texts_in(values: Iterable[Any]) -> Iterator[str]:
         for each in list(islice(several, _MOST_TEXTS)):
             if isinstance(each, str | os.PathLike):
                 yield os.fsdecode(each)
+
+
+# Worker processes
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+class Keeper:
+    """The approval check of one capture's code, and of the worker processes that it starts.
+
+    Args:
+        judge: classifies the audit events of the code.
+        refusals: a file to which each worker appends what it may not reach; created when the
+            first one starts.
+    """
+
+    def __init__(self, judge: Judge, refusals: str = "") -> None:
+        self.judge, self.refusals = judge, refusals
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Check an audit event, if it is one of ``EVENTS``; prepare for a worker that starts."""
+        if event in EVENTS:
+            if event in ("os.fork", "parsimony.process"):
+                self.starting()
+                for prepared in arguments:  # what a worker that doesn't fork is told
+                    prepared["parsimony"] = self
+            by = self.judge.caller()
+            found = self.judge.target(event, arguments, by)
+            if found is not None:
+                self.check(event, found, by)
+
+    def check(self, event: str, found: Target, by: Caller) -> None:
+        """Raise to prevent a side effect; in a worker, whatever it is."""
+        self.refuse(found[1])
+
+    def starting(self) -> None:
+        """Prepare for a worker that is about to start."""
+        if not self.refusals:
+            handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
+            os.close(handle)
+
+    def refused(self) -> str:
+        """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
+        if not self.refusals:
+            return ""
+        noted, self.refusals = Path(self.refusals), ""
+        lines = noted.read_text(encoding="utf-8").splitlines(keepends=True)
+        noted.unlink()
+        return "".join(dict.fromkeys(lines))
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
+        with suppress(OSError):  # the cell that started it has ended, and nobody reads it
+            notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
+            os.write(notes, f"A worker process may not reach {what}.\n".encode())
+            os.close(notes)
+        raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        # Unpickling installs the hook in the worker, whose path may lack this package until then.
+        judge = self.judge
+        given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
+        return builtins.exec, (
+            f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
+            "from parsimony_kernel.execution.native import guard_worker\n"
+            f"guard_worker(*{given!r})",
+        )

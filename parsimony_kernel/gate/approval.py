@@ -18,7 +18,7 @@ from parsimony_kernel.core.effects import Effects, MemoryEffects, action_sha, is
 from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.run_scope import Permit
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.writes import asked, inputs_of
 from parsimony_kernel.lineage.file_backups import Files
@@ -164,7 +164,7 @@ class Approving:
             leaving,
             ended,
             (lambda path: True) if granted.files is None else granted.files.keep,
-            granted.made,
+            made=granted.made,
         )
         return permit
 

@@ -18,7 +18,7 @@ from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.execution.permit import permitting
+from parsimony_kernel.execution.run_scope import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.body import run_body, type_of_end
 from parsimony_kernel.gate.envelope import Envelope, refused, sanitised, succeeded
@@ -168,12 +168,12 @@ class Gate:
         try:
             result = await run(tool, inputs, cancellation)
             if result.failure is None:
-                permit.succeeded()
+                permit.report("succeeded")
             elif _is_of_service(tool, result.failure):
-                permit.failed()
+                permit.report("failed")
             return result
         finally:
-            permit.released()
+            permit.report("released")
 
     def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
         data, walker = result.data, self._walker

@@ -109,19 +109,11 @@ class Permit:
     epoch: int
     _told: bool = False
 
-    def succeeded(self) -> None:
-        """Report that the service answered."""
-        self._tell("succeeded")
-
-    def failed(self) -> None:
-        """Report a failure of the service; see ``counts_as_failure``."""
-        self._tell("failed")
-
-    def released(self) -> None:
-        """Report no outcome: the call was cancelled, or rejected as invalid."""
-        self._tell("released")
-
-    def _tell(self, word: Word) -> None:
+    def report(self, word: Word) -> None:
+        """Report that the service answered (``succeeded``) or ``failed``, see
+        ``counts_as_failure``, or no outcome: the call was cancelled, or rejected as invalid
+        (``released``).
+        """
         if not self._told:
             self._told = True
             self.breaker._hear(word, self.epoch)
@@ -187,13 +179,13 @@ class CircuitBreaker:
             result = await func(*args, **kwargs)
         except Exception as exc:
             if counts_as_failure(exc):
-                permit.failed()
+                permit.report("failed")
             raise
         else:
-            permit.succeeded()
+            permit.report("succeeded")
             return result
         finally:
-            permit.released()
+            permit.report("released")
 
     def _hear(self, word: Word, epoch: int) -> None:
         if word == "failed":

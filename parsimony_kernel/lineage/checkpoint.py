@@ -19,12 +19,11 @@ from parsimony_kernel.analysis.cell_names import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage import copies as copying
-from parsimony_kernel.lineage.buffers import unshared_bytes
-from parsimony_kernel.lineage.classes import is_atomic, module_of
+from parsimony_kernel.lineage.classes import is_atomic, module_of, unshared_bytes
 from parsimony_kernel.lineage.copies import Copies, Copy, Kept, Room, kind_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
-from parsimony_kernel.lineage.may_mutate import Reach, suspects
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects, part_at
+from parsimony_kernel.lineage.observe import Reach, suspects
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 # Stands for the value of an unbound name.

@@ -24,7 +24,6 @@ from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array
 
 _STATE_OF, OUTSIDE = (
     frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
@@ -129,13 +128,13 @@ def _copied_array(items: Any) -> Any:
 
 
 def _put_array(value: Any, items: Any) -> None:
-    now = plain_array(value)
+    now = classes.plain_array(value)
     if now.size != items.size or now.dtype != items.dtype:
         raise ValueError("the array has other memory by now")
     if now.shape != items.shape:
         value.shape = items.shape
     value.flags.writeable = True
-    plain_array(value)[...] = items
+    classes.plain_array(value)[...] = items
     value.flags.writeable = items.flags.writeable
 
 
@@ -181,7 +180,7 @@ def _objects_in(manager: Any) -> list[Any]:
     found: list[Any] = []
     for block in manager.blocks:
         # String columns have dtype kind "O" too, but no plain arrays.
-        if is_array(block.values) and block.values.dtype.kind == "O":
+        if classes.is_array(block.values) and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)
             if not all(classes.is_atomic(each) for each in cells[:_SAMPLED]):
                 found.extend(cells)
@@ -249,7 +248,7 @@ def _put_members(value: type, items: dict[str, Any]) -> None:
 
 
 _BARE = Native()
-_ARRAY = Native(plain_array, _put_array, _copied_array, _same_array, _objects_of)
+_ARRAY = Native(classes.plain_array, _put_array, _copied_array, _same_array, _objects_of)
 _FRAME = Native(_manager_of, _put_manager, _copied_manager, _same_managers, _objects_in)
 _POLARS = Native(
     lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, lambda items: ()
@@ -330,10 +329,10 @@ class Kind:
     def size(self, value: Any) -> int:
         """Return about how many bytes a copy takes, without the objects in it."""
         if self.native is _FRAME:
-            return 0 if classes.copies_lazily() else frame_bytes(value)
+            return 0 if classes.copies_lazily() else classes.frame_bytes(value)
         own = sys.getsizeof(classes.attributes_of(value)) if self.has_attributes else 0
         if self.native is _ARRAY:
-            return own + int(plain_array(value).nbytes)
+            return own + int(classes.plain_array(value).nbytes)
         return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
 
     def look(self, value: Any) -> tuple[Any, dict[Any, Any]]:
@@ -399,6 +398,11 @@ def parts_now(value: Any) -> Collection[Any]:
     """Return the objects in ``value`` now; empty if its kind is unknown."""
     kind = kind_of(value)
     return kind.parts(*kind.look(value)) if kind is not None else ()
+
+
+def around(function: Any) -> list[Any]:
+    """Return the values of a function's closure variables."""
+    return [each for cell in function.__closure__ or () for each in parts_now(cell)]
 
 
 def is_opaque(value: Any) -> bool:
@@ -701,7 +705,7 @@ COMMON_IDS = frozenset(map(id, COMMON))
 def bytes_of(value: Any) -> int:
     """Return about how many bytes ``value`` itself takes, without running its code."""
     if classes.is_frame(type(value)):
-        return frame_bytes(value)
+        return classes.frame_bytes(value)
     if type(value) in classes.ATOMS:
         return sys.getsizeof(value)
     kind = kind_of(value)

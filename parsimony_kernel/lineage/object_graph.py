@@ -15,7 +15,7 @@ from typing import Any
 from weakref import ref
 
 from parsimony_kernel.analysis.values import Steps
-from parsimony_kernel.lineage import buffers, classes
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
 
 # Slots visited per undo: about half a second. Big containers come last, so that they take no
@@ -29,11 +29,6 @@ _FEW = 4
 # Callables are leaves of the walk where only data matters.
 CALLABLES: tuple[type, ...] = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 CALLABLES += (types.GeneratorType, types.CoroutineType)
-
-
-def around(function: Any) -> list[Any]:
-    """Return the values of a function's closure variables."""
-    return [each for cell in function.__closure__ or () for each in parts_now(cell)]
 
 
 def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int, Any]:
@@ -146,13 +141,13 @@ class Holding:
 
     def _link_arrays(self, targets: Mapping[int, Any]) -> None:
         """Let each array lead to the targets whose memory overlaps its own."""
-        changed = [value for value in targets.values() if buffers.is_array(value)]
+        changed = [value for value in targets.values() if classes.is_array(value)]
         sharing = defaultdict[int, list[Any]](list)
-        for value in filter(buffers.is_array, self.objects.values() if changed else ()):
-            sharing[id(buffers.owner(value))].append(value)
+        for value in filter(classes.is_array, self.objects.values() if changed else ()):
+            sharing[id(classes.owner(value))].append(value)
         for value in changed:
-            for other in sharing[id(buffers.owner(value))]:
-                if other is not value and buffers.overlap(value, other):
+            for other in sharing[id(classes.owner(value))]:
+                if other is not value and classes.overlap(value, other):
                     self._parts.setdefault(id(other), []).append(id(value))
 
     def _leading_to(self, targets: Mapping[int, Any]) -> set[int]:
@@ -199,7 +194,7 @@ class Holding:
         copy = self._copies.by_id.get(id(value))
         held = _now_held(value, self._most_of_one) if copy is None else copy.parts
         parts = [part for part in held if id(type(part)) not in classes.ATOM_IDS]
-        is_array = id(type(value)) not in COMMON_IDS and buffers.is_array(value)
+        is_array = id(type(value)) not in COMMON_IDS and classes.is_array(value)
         if is_array and value.base is not None:
             parts.append(value.base)
         return parts[:most]
@@ -213,9 +208,9 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     kind = type(value)
     if most is not None and id(kind) in COMMON_IDS:
         return islice(value.values() if kind is dict else value, most)
-    if buffers.has_memory(kind) and kind is not memoryview:
-        arrays = (array for array, _ in buffers.blocks_of(value) if array.dtype.hasobject)
-        cells = chain.from_iterable(buffers.plain_array(array).flat for array in arrays)
+    if classes.has_memory(kind) and kind is not memoryview:
+        arrays = (array for array, _ in classes.blocks_of(value) if array.dtype.hasobject)
+        cells = chain.from_iterable(classes.plain_array(array).flat for array in arrays)
         if most is not None or not classes.is_frame(kind):
             return islice(cells, most)
         own = classes.attributes_of(value).items()
@@ -260,7 +255,7 @@ def names_of(
         return set()
     found = set(bound_to(touched, after))
     is_alone = all(
-        buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
+        classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
     )
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
@@ -272,12 +267,12 @@ def names_of(
         is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
         # With copy-on-write, setting a column doesn't write into existing memory.
         if not (key in columns and is_frame and classes.copies_lazily()):
-            for array, record in buffers.blocks_of(value):
-                written[id(buffers.owner(array))].append((array, record))
+            for array, record in classes.blocks_of(value):
+                written[id(classes.owner(array))].append((array, record))
     if written:
         found |= {name for name, value in after.items() if _is_written(value, written)}
     others = {name: value for name, value in after.items() if name not in found}
-    owners = (buffers.owner(array) for arrays in written.values() for array, _ in arrays)
+    owners = (classes.owner(array) for arrays in written.values() for array, _ in arrays)
     changed = (*touched.values(), *owners, *(after[name] for name in found))
     most = MOST_OF_A_CELL + len(others)
     holding = Holding(others.values(), most=most, leaves=CALLABLES)
@@ -293,9 +288,9 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
             and copies it before it writes.
     """
     return any(
-        buffers.overlap(array, other)
-        for array, record in buffers.blocks_of(value)
-        for other, its in written.get(id(buffers.owner(array)), ())
+        classes.overlap(array, other)
+        for array, record in classes.blocks_of(value)
+        for other, its in written.get(id(classes.owner(array)), ())
         if not record or record != its
     )
 

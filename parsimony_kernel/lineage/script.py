@@ -7,8 +7,9 @@ compared: which statements advance an iterator or a random generator. Anything u
 """
 
 import builtins
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -303,21 +304,17 @@ def _statements(cell: Cell) -> tuple[Statement, ...]:
 
     Imports from ``__future__`` are left out: the script begins with them.
     """
-    every = (inner for each in cell.statements for inner in _of_magic(each))
+    every = chain.from_iterable(map(_of_magic, cell.statements))
     return tuple(each for each in every if not each.source.startswith(_FUTURE))
 
 
-def _of_magic(statement: Statement) -> Iterator[Statement]:
-    match [*statement.magics]:
-        case [magic, *_] if (
-            magic.name in _TEXT_MAGICS
-            and statement.source.startswith("get_ipython().run_")
-            and not (magic.body and magic.text)
-            and (inner := _statements(read(magic.body or magic.text)))
-        ):
-            yield from (replace(each, lines=statement.lines) for each in inner)
-        case _:
-            yield statement
+def _of_magic(statement: Statement) -> Sequence[Statement]:
+    magic = next(iter(statement.magics), None)
+    is_alone = statement.source.startswith("get_ipython().run_")
+    if magic is None or magic.name not in _TEXT_MAGICS or not is_alone:
+        return [statement]
+    inner = () if magic.body and magic.text else _statements(read(magic.body or magic.text))
+    return [replace(each, lines=statement.lines) for each in inner] or [statement]
 
 
 # The walk

@@ -15,12 +15,9 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 
 Outcome = Literal["completed", "asked", "handed_off", "stopped", "cancelled"]
-# Outcomes that count as safe: an answer, or a clean handoff to a person.
-SAFE: frozenset[Outcome] = frozenset({"completed", "asked", "handed_off"})
 
 # The only fallback strategy of a run: switching to another model.
 FALLBACK_MODEL = "fallback_model"
-REFUSAL = "refusal"
 
 
 @dataclass
@@ -30,7 +27,6 @@ class Execution:
     Attributes:
         steps: started tool calls.
         tokens: prompt and answer tokens together, by model.
-        cached: cached prompt tokens by model and ``read`` or ``written``.
         token_budget: the token limit, ``None`` without one.
         loops: the number of detected loops.
         interventions: responses to failures: ``refusal``, ``retry``, ``narrow_scope``,
@@ -44,7 +40,6 @@ class Execution:
 
     steps: int = 0
     tokens: Counter[str] = field(default_factory=Counter)
-    cached: Counter[tuple[str, str]] = field(default_factory=Counter)
     token_budget: int | None = None
     loops: int = 0
     interventions: Counter[str] = field(default_factory=Counter)
@@ -57,7 +52,7 @@ class Execution:
     @property
     def is_safe(self) -> bool:
         """Whether it ended in a safe answer or a clean handoff to a person."""
-        return self.outcome in SAFE
+        return self.outcome in ("completed", "asked", "handed_off")
 
     @property
     def budget_share(self) -> float | None:
@@ -75,8 +70,6 @@ class Execution:
                 self._add_result(event)
             case ev.LLMCallCompleted():
                 self.tokens[event.model] += event.prompt_tokens + event.completion_tokens
-                self.cached[event.model, "read"] += event.cached_tokens
-                self.cached[event.model, "written"] += event.cache_write_tokens
             case ev.AgentError():
                 self._fail(event.failure, FALLBACK_MODEL if event.fallback else event.action)
             case ev.RunCompleted():
@@ -109,7 +102,7 @@ class Execution:
         error = str(result.get("error"))
         if error in GUIDANCE:
             self.rejections[error] += 1
-            self.interventions[REFUSAL] += 1
+            self.interventions["refusal"] += 1
 
     def _fail(self, failure: Failure | None, response: str | None) -> None:
         if response:

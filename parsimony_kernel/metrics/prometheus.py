@@ -51,9 +51,6 @@ class AgentMetrics:
             "validation_failures", "Actions the gate refused.", "agent", "reason"
         )
         self.validated_outputs = counter("validated_outputs", "Actions the gate judged.", "agent")
-        self.cached_tokens = counter(
-            "cached_tokens", "Prompt tokens read from or written to a cache.", "model", "how"
-        )
 
     def count(self, execution: Execution, *, agent: str = "agent") -> None:
         """Count an execution; the histograms include it only if it has ended."""
@@ -67,8 +64,6 @@ class AgentMetrics:
                 self.safe_recoveries.labels(agent, intervention).inc(times)
         for reason, times in execution.rejections.items():
             self.validation_failures.labels(agent, reason).inc(times)
-        for (model, how), tokens in (+execution.cached).items():
-            self.cached_tokens.labels(model, how).inc(tokens)
         if execution.outcome is not None:
             self.step_count.labels(agent).observe(execution.steps)
             for model, tokens in execution.tokens.items():

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.clock import Clock
@@ -26,8 +26,7 @@ AGENT = "parsimony-agent"
 # Seconds that the end of a turn waits for a synchronous exporter.
 WAIT_S = 0.2
 
-Value = str | bool | int | float | Sequence[str]
-Attributes = dict[str, Value]
+Attributes = dict[str, Any]
 ProviderOf = Callable[[str], str | None]
 
 _log = logging.getLogger(__name__)
@@ -100,7 +99,6 @@ class Observer:
     def _write_part(self, tracer: "Tracer", event: ev.AgentEvent, start: int, at: int) -> None:
         from opentelemetry.trace import SpanKind
 
-        attributes: Attributes
         match event:
             case ev.LLMCallCompleted():
                 name, kind = f"chat {event.model}", SpanKind.CLIENT

@@ -71,8 +71,7 @@ class Home:
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
     ) -> None:
-        self.executor, self.folder, self.clock = executor, folder, clock
-        self.connection_file, path = connection_file, folder / notebook
+        self.executor, self.folder, self.clock, path = executor, folder, clock, folder / notebook
         self.workspace = find_workspace(folder, environ)
         self.history = notebook_identity.history_name(
             notebook_identity.name_in(self.workspace, path)
@@ -85,6 +84,7 @@ class Home:
         self._cassettes = Cassettes(self.notebook, folder, self.environ)
         self.keyring = Keyring(clock=clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
+        self.journal.connection_file = connection_file
         self.news = notebook_identity.adopt(self.journal, self.workspace, path)
         self.journal.abandon_running(self.history)
         place = place_of(self.workspace, environ)

@@ -18,16 +18,15 @@ from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
-from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.journal import Purged, SqliteJournal, TurnRow, old_copies, purge
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 # The foreseen ways in which an artifact cannot be made again.
@@ -83,8 +82,7 @@ def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
         return None, verify(store)
     with journal_of(folder) as journal:
-        known = journal.witnessed()
-        return journal.verify(), verify(store, known)
+        return journal.verify(), verify(store, journal.witnessed())
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
@@ -169,10 +167,10 @@ async def refresh_in(
 # -- what is old
 
 
-def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged, int, int]:
+def forget_in(folder: Path, before: datetime) -> tuple[Purged, int, int]:
     """Forget the turns that ended before then, and the replaced files of before.
 
-    Published artifacts stay. With ``dry_run`` all of it is only counted.
+    Published artifacts stay.
 
     Returns:
         What went of the journal, how many files went, and their bytes.
@@ -181,13 +179,11 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged,
         JournalError: there is no journal, or it cannot be written.
         StorageError: a file cannot be deleted.
     """
-    with journal_of(folder, writes=not dry_run) as journal:
-        if not dry_run:
-            journal.abandon_running()
-        purged = purge(journal, before, dry_run=dry_run)
+    with journal_of(folder, writes=True) as journal:
+        journal.abandon_running()
+        purged = purge(journal, before)
     copies = old_copies(find_workspace(folder), before)
     size = sum(path.stat().st_size for path in copies)
-    if not dry_run:
-        for path in copies:
-            durable.remove(path)
+    for path in copies:
+        durable.remove(path)
     return purged, len(copies), size

@@ -171,8 +171,6 @@ class Turn(RunHooks):
             cell_key=self._cell_key,
             request=request,
             model=self._model_name,
-            connection_file=home.connection_file,
-            pid=os.getpid(),
         )
         try:
             back = home.past.replace_runs(self._runs_of_cell())
@@ -232,9 +230,7 @@ class Turn(RunHooks):
             gone=gone if self._options.share is not Share.none else (),
             shared=instructions_in_words(self._instructions, begun),
         )
-        if not home.journal.resume_turn(
-            record.nonce, started, connection_file=home.connection_file, pid=os.getpid()
-        ):
+        if not home.journal.resume_turn(record.nonce, started):
             raise SessionError("This question was answered elsewhere meanwhile.")
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
@@ -533,13 +529,11 @@ class Turn(RunHooks):
 
     def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
         """Return the names removed, and those rebound, since the question was asked."""
-        present, version = (
-            self._home.executor.variables(),
-            self._home.executor.origin_ledger.version,
-        )
-        gone = [name for name in record.variables if name not in present]
-        asked = {name: then for name, then in record.variables.items() if name in present}
-        return gone, [name for name, then in asked.items() if version(name) != then]
+        executor, asked = self._home.executor, record.variables
+        present, version = executor.variables(), executor.origin_ledger.version
+        gone = [name for name in asked if name not in present]
+        changed = [name for name in asked if name in present and version(name) != asked[name]]
+        return gone, changed
 
     @property
     def _granted(self) -> Granted:

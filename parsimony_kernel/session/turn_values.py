@@ -16,16 +16,6 @@ from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.journal import TurnRow
 
-# Limits of a turn: name in guardrails and events -> name in ``TurnOptions``.
-_LIMITS = {
-    "max_iterations": "max_iterations",
-    "max_execution_time_s": "max_time_s",
-    "llm_timeout_s": "silence_s",
-    "max_tokens": "max_tokens",
-    "max_cost_usd": "max_cost_usd",
-    "claims": "claims",
-}
-
 # Options that survive a suspension unchanged; same name in options and events.
 KEPT = ("share_figures", "effort")
 
@@ -50,7 +40,7 @@ class TurnOptions:
     Attributes:
         model: One model, or several separated by commas: each is the fallback of the one before.
         effort: Reasoning effort: low, medium or high; empty for the model's default.
-        silence_s: Longest silence of a model before its request times out.
+        llm_timeout_s: Longest silence of a model before its request times out.
         approve: When a person is asked before an action runs: never (``auto``), if it reaches
             outside the notebook (``guarded``), or always (``ask``).
         procedure: A YAML state machine, path relative to the notebook; the agent may only follow
@@ -65,9 +55,9 @@ class TurnOptions:
 
     model: str | None = None
     effort: str = ""
-    silence_s: float = 120.0
+    llm_timeout_s: float = 120.0
     max_iterations: int | None = None
-    max_time_s: float = 1_800.0
+    max_execution_time_s: float = 1_800.0
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
@@ -81,13 +71,17 @@ class TurnOptions:
 
     def guardrails(self) -> AgentGuardrails:
         """Return the turn's limits."""
-        given = {name: getattr(self, option) for name, option in _LIMITS.items()}
+        given = {name: getattr(self, name) for name in _LIMITS}
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 
     @property
     def shows_figures(self) -> bool:
         """Whether vision models get images of charts."""
         return self.share is Share.full or (self.share_figures and self.share is Share.samples)
+
+
+# Limits of a turn; same name in options, guardrails and events.
+_LIMITS = TurnOptions.__dataclass_fields__.keys() & AgentGuardrails.model_fields.keys()
 
 
 def short_id(run_id: str) -> str:
@@ -183,6 +177,5 @@ def options_of(begun: RunStarted) -> TurnOptions:
         approve=Approval(begun.approve),
         procedure=begun.procedure,
         share=Share(begun.share),
-        **{name: getattr(begun, name) for name in KEPT},
-        **{option: getattr(begun, name) for name, option in _LIMITS.items()},
+        **{name: getattr(begun, name) for name in (*KEPT, *_LIMITS)},
     )

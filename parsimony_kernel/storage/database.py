@@ -109,9 +109,8 @@ class Database:
     def close(self) -> None:
         """Close it; closing twice is fine."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._db.close()
+            self._closed = True
+            self._db.close()
 
     def connection(self) -> sqlite3.Connection:
         """Return the open connection, reopened if the file at the path was removed or replaced."""

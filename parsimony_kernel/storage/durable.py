@@ -322,9 +322,6 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
         with _explained(path, "read"), path.open("rb") as stream:
             before, like = stream.read(), os.fstat(stream.fileno())
         data = change(before)
-        if data == before:
-            settle(path)
-            return data
         _put(path, data, 0o600, like)
     return data
 
@@ -351,20 +348,17 @@ def append_line(path: Path, line: str) -> None:
             _sync_names(path.parent)
         with _alone(handle) as is_alone:
             end = os.fstat(handle).st_size
+            whole = b"\n" + data if _is_torn(handle, end) else data
             try:
-                _append(handle, b"\n" + data if _is_torn(handle, end) else data)
+                if os.write(handle, whole) != len(whole):
+                    raise OSError(errno.ENOSPC, "only a part of the line was written")
+                os.fsync(handle)
             except OSError:
                 if is_alone:
                     with suppress(OSError):
                         os.ftruncate(handle, end)
                 raise
             _anchored[path] = _unchanged_since(os.fstat(handle))
-
-
-def _append(handle: int, data: bytes) -> None:
-    if os.write(handle, data) != len(data):
-        raise OSError(errno.ENOSPC, "only a part of the line was written")
-    os.fsync(handle)
 
 
 def _is_torn(handle: int, size: int) -> bool:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten, parse_event
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.core.text import utf8
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage.database import Database, JournalError
-from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
@@ -97,6 +98,10 @@ class SqliteJournal:
         clock: the time of entries.
         keyring: the keys that seal it; the user's by default.
 
+    Attributes:
+        connection_file: of the kernel that runs the turns begun here, if any.
+        pid: the process that runs them: this one.
+
     Raises:
         JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
@@ -106,46 +111,37 @@ class SqliteJournal:
     ) -> None:
         self.database = Database(path, keyring or Keyring())
         self.clock = clock
+        self.connection_file, self.pid = "", os.getpid()
         self._alive: Callable[[int, str], bool] = is_alive
 
     # -- turns
 
     def begin_turn(
-        self,
-        run_id: str,
-        *,
-        notebook: str,
-        cell_key: str,
-        request: str,
-        model: str,
-        connection_file: str = "",
-        pid: int = 0,
+        self, run_id: str, *, notebook: str, cell_key: str, request: str, model: str
     ) -> int:
-        """Record a new turn as running; return its ordinal in the notebook.
+        """Record a new turn as running in this process; return its ordinal in the notebook.
 
         Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
         ``JournalError`` if another live process is running a turn of the notebook.
         """
         with self.database.transaction() as db:
-            self._refuse_beside_another(notebook, pid)
+            self._refuse_beside_another(notebook)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (utf8(notebook), utf8(cell_key)),
             )
             ordinal, now = _newest(db, utf8(notebook)) + 1, self._now()
-            texts = run_id, notebook, cell_key, request, model, connection_file
+            texts = run_id, notebook, cell_key, request, model, self.connection_file
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
                 "ordinal, status, started_at, running_since, pid) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
-                (*map(utf8, texts), ordinal, now, now, pid),
+                (*map(utf8, texts), ordinal, now, now, self.pid),
             )
         return ordinal
 
-    def resume_turn(
-        self, nonce: str, started: AgentEvent, *, connection_file: str = "", pid: int = 0
-    ) -> bool:
+    def resume_turn(self, nonce: str, started: AgentEvent) -> bool:
         """Record that a turn runs again, in this process; this answers its question; synced.
 
         All of it is recorded or nothing, so that a process killed here leaves the question pending.
@@ -161,20 +157,20 @@ class SqliteJournal:
             if found is None:
                 return False
             run_id, notebook = found
-            self._refuse_beside_another(notebook, pid)
+            self._refuse_beside_another(notebook)
             db.execute("UPDATE suspensions SET state = 'consumed' WHERE nonce = ?", (nonce,))
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? WHERE run_id = ?",
-                (utf8(connection_file), pid, self._now(), run_id),
+                (utf8(self.connection_file), self.pid, self._now(), run_id),
             )
             link(db, run_id, self._now(), _body(started))
         return True
 
-    def _refuse_beside_another(self, notebook: str, pid: int) -> None:
+    def _refuse_beside_another(self, notebook: str) -> None:
         """Raise if another live process is running a turn of this notebook."""
         for turn in self.running(notebook):
-            if turn.pid not in (0, pid) and self.has_process(turn):
+            if self.has_process(turn):
                 raise JournalError(
                     f"Turn {turn.ordinal} of this notebook is running in another kernel (process "
                     f"{turn.pid}): wait for it, or stop it there."
@@ -422,6 +418,128 @@ def _newest(db: sqlite3.Connection, notebook: str) -> int:
     """Return the ordinal of a notebook's newest turn; 0 without one."""
     found = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,)).fetchone()
     return int(found[0] or 0)
+
+
+# -- purging
+
+# Requests, records and data of old turns go; the chain stays intact. What may still be needed is
+# never touched: running turns, answerable questions, and writes whose outcome is unknown.
+
+_MAY_LIE = "Purge again later: what was purged may still lie in the file"
+
+# Turns per transaction: a concurrent writer waits for one batch, not for the whole purge.
+_BATCH = 50
+
+_AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
+# Running runs, runs with a write whose outcome is unknown, and runs with a question that can be
+# answered. A question without a readable date counts as answerable.
+_NEEDED = """
+SELECT run_id FROM turns WHERE status = 'running'
+UNION SELECT run_id FROM effects WHERE state != 'committed'
+UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
+WHERE status != 'replaced' AND state = 'pending' AND COALESCE(
+    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
+    >= julianday(:asked_after), TRUE)
+"""
+# Old runs with content, and whether it is needed. Entries of a run without a turn in this journal
+# come from a run during which the journal was moved away.
+_OLD = f"""
+SELECT run_id, run_id IN ({_NEEDED}) FROM (
+    SELECT run_id FROM turns WHERE {_AGE} < :before AND (
+        request != '' OR summary != ''
+        OR run_id IN (SELECT run_id FROM events UNION SELECT run_id FROM suspensions)
+    )
+    UNION ALL SELECT run_id FROM events
+    WHERE run_id != '' AND run_id NOT IN (SELECT run_id FROM turns)
+    GROUP BY run_id HAVING MAX(at) < :before
+)
+"""
+# Those of a batch that nobody resumed or asked meanwhile. The whole journal isn't looked through.
+_STILL_OLD = (
+    "SELECT value FROM json_each(:batch) LEFT JOIN turns ON run_id = value "
+    f"WHERE value NOT IN ({_NEEDED}) AND COALESCE({_AGE} < :before, TRUE)"
+)
+
+
+@dataclass(frozen=True)
+class Purged:
+    """The number of turns that a purge emptied.
+
+    ``kept`` counts old turns that were left because they may still be needed. ``unfinished`` is
+    empty, or one sentence: the rows are emptied, but their old bytes may still be in the file.
+    """
+
+    turns: int
+    kept: int = 0
+    unfinished: str = ""
+
+
+def purge(journal: SqliteJournal, before: datetime) -> Purged:
+    """Empty the turns that ended before ``before``, with their questions, finished writes and
+    model requests.
+
+    A turn keeps its number, cell, status and times. A purge can be interrupted anywhere, run twice
+    at once, and run beside kernels that write; the next purge continues the work.
+
+    Args:
+        journal: the journal to purge.
+        before: turns that ended earlier are emptied.
+
+    Raises:
+        JournalError: it can't be read or written. Batches done until then stay purged.
+    """
+    answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
+    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
+    with journal.database.reading("look through") as db:
+        rows = db.execute(_OLD, limits).fetchall()
+    old = [run_id for run_id, is_needed in rows if not is_needed]
+    emptied = 0
+    for start in range(0, len(old), _BATCH):
+        with journal.database.transaction(synced=True) as db:
+            # A setting of the connection, which may have been reopened.
+            db.execute("PRAGMA secure_delete = ON")
+            batch = json.dumps(old[start : start + _BATCH])
+            still = db.execute(_STILL_OLD, {**limits, "batch": batch}).fetchall()
+            for (run_id,) in still:
+                _empty(db, run_id)
+        emptied += len(still)
+    return Purged(emptied, len(rows) - emptied, _shrink(journal))
+
+
+def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
+    """Return the backup copies, older than ``before``, of files that an agent overwrote."""
+    return tuple(
+        path
+        for path in sorted((workspace / ARTIFACT_FOLDER / "replaced").rglob("*"))
+        if path.is_file() and not path.is_symlink() and path.stat().st_mtime < before.timestamp()
+    )
+
+
+def _empty(db: sqlite3.Connection, run_id: str) -> None:
+    """Empty the content of a run."""
+    db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
+    for table in ("suspensions", "effects", "sent"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+    db.execute("UPDATE events SET run_id = '', body = '' WHERE run_id = ?", (run_id,))
+
+
+def _shrink(journal: SqliteJournal) -> str:
+    """Vacuum the file and truncate its log; return why that failed, or ``""``."""
+    try:
+        runs = any(map(journal.has_process, journal.running()))  # a dead one is no hindrance
+        with journal.database.reading("shrink") as db:
+            if not runs:
+                db.execute("VACUUM")  # split pages still contain old bytes
+            # Moves the log into the file.
+            is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except JournalError as exc:
+        return f"{_MAY_LIE}. {exc}"
+    if is_read:
+        return f"{_MAY_LIE}, because another process reads it."
+    return f"{_MAY_LIE}, which isn't copied while a turn runs." if runs else ""
+
+
+# -- breakers
 
 
 @dataclass(eq=False)

@@ -37,7 +37,7 @@ class KeyringError(SessionError):
 class Key:
     """A signing key, as stored in the file. ``repr`` doesn't show its secret.
 
-    The last one signs, unless it is ``retired``; an old one only verifies.
+    The last one signs; an older one, ``retired`` when it was replaced, only verifies.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -67,7 +67,7 @@ class Keyring:
         self._clock = clock
 
     def current(self) -> Key:
-        """Return the key to sign with, created on first use and after a revocation.
+        """Return the key to sign with, created on first use.
 
         Processes that create one concurrently all get the same key. ``KeyringError`` if it can be
         neither read nor created.
@@ -75,36 +75,23 @@ class Keyring:
         remedy = ", or set JUPYTER_DATA_DIR to a folder that can be written."
         with _explained("There is no key to sign questions with: ", remedy):
             keys = self._read()
-            if not _sign(keys):
-                keys = self._change(lambda keys: keys if _sign(keys) else self._renewed(keys))
+            if not keys:
+                keys = self._change(lambda keys: keys or self._renewed(keys))
             # Its creator may have been killed before syncing its name.
             durable.settle(self._path)
         return keys[-1]
 
     def get(self, key_id: str) -> Key | None:
-        """Return the key of this id; ``None`` if there is none, or it was revoked."""
+        """Return the key of this id; ``None`` if there is none."""
         return next((each for each in self.keys() if each.key_id == key_id), None)
 
     def rotate(self) -> Key:
-        """Create a new current key; the old one still verifies until it is revoked.
+        """Create a new current key; the old one still verifies.
 
         ``KeyringError`` if the new one can't be written.
         """
         with _explained():
             return self._change(self._renewed)[-1]
-
-    def revoke(self, key_id: str) -> None:
-        """Delete a key now; its questions can no longer be answered.
-
-        ``KeyringError`` if there is no such key, or the file can't be written.
-        """
-        if self.get(key_id) is None:
-            raise KeyringError(
-                f"There is no key {shown(key_id)} here: 'jupyter parsimony keys list' shows "
-                "those that are."
-            )
-        with _explained():
-            self._change(lambda keys: [each for each in keys if each.key_id != key_id])
 
     def keys(self) -> tuple[Key, ...]:
         """Return all keys, newest first."""
@@ -158,15 +145,5 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
         raise KeyringError(f"{before}{str(exc).rstrip('.')}{after}") from exc
 
 
-def _sign(keys: Keys) -> bool:
-    """Return whether there is a current key: the last one, not retired."""
-    return bool(keys) and keys[-1].retired is None
-
-
 def _id_of(secret: str) -> str:
     return hashlib.sha256(f"key id of {secret}".encode()).hexdigest()[:16]
-
-
-def shown(key_id: str) -> str:
-    """Format the id of a key, which may be anything, for an error."""
-    return repr(key_id if len(key_id) <= 40 else f"{key_id[:40]}…")

@@ -153,35 +153,22 @@ class LoopbackProvider:
         breach: Callable[[dict[str, Any]], str | None] | None = None,
     ) -> None:
         self.requests: list[Recorded] = []
-        self._arrived = threading.Condition()
+        self._lock = threading.Lock()
         self._script: Iterator[Step] = iter(script)
         self._path = path
         self._breach = (breach or _chat_breach) if strict else None
         self._too_many = 0
-        self._server: _Server | None = None
-        self._port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> "LoopbackProvider":
         self._server = _Server(self)
-        self._port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), daemon=True).start()
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
-        assert self._server is not None
         self._server.stop()
         if exc is None and self._server.trouble:
             raise self._server.trouble[0]
-
-    def wait_for_requests(self, count: int = 1, timeout_s: float = 10.0) -> None:
-        """Block until ``count`` requests came; ``AssertionError`` when they do not."""
-        with self._arrived:
-            if not self._arrived.wait_for(lambda: len(self.requests) >= count, timeout_s):
-                raise AssertionError(f"{len(self.requests)} of {count} requests came")
 
     def assert_exhausted(self) -> None:
         """``AssertionError`` unless exactly as many requests came as the script has steps."""
@@ -193,20 +180,16 @@ class LoopbackProvider:
 
     def _take(self, came: Recorded) -> Reply:
         """Record a request and give its reply. One at a time, as a script is in order."""
-        with self._arrived:
+        with self._lock:
             self.requests.append(came)
-            self._arrived.notify_all()
             if came.path.partition("?")[0] != self._path:
                 return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
-            breach = None if self._breach is None else self._breach(came.body)
-            if breach is not None:
+            if self._breach is not None and (breach := self._breach(came.body)):
                 return HttpError(400, breach, "invalid_messages")
-            try:
-                step = next(self._script)
-            except StopIteration:
-                self._too_many += 1
-                return HttpError(400, "The script of the loopback provider is over.", "script_over")
-            return step(came.body) if callable(step) else step
+            for step in self._script:
+                return step(came.body) if callable(step) else step
+            self._too_many += 1
+            return HttpError(400, "The script of the loopback provider is over.", "script_over")
 
 
 # Not http.server's own server, which asks a name server for its name.
@@ -442,8 +425,7 @@ def transcript_breach(messages: Any) -> str | None:
     """The first thing in ``messages`` that a strict provider refuses, in one sentence."""
     if not isinstance(messages, list) or not messages:
         return f"'messages' must be a list that is not empty, got {messages!r}."
-    ids: set[str] = set()
-    owed: list[str] = []
+    ids, owed = set[str](), list[str]()
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
         role = message.get("role") if isinstance(message, dict) else None
@@ -471,8 +453,7 @@ def transcript_breach(messages: Any) -> str | None:
         if not isinstance(made, list) or not made:
             return f"{where} has the tool_calls {made!r}."
         for call in made:
-            breach = _call_breach(call, ids)
-            if breach is not None:
+            if breach := _call_breach(call, ids):
                 return f"{where}: {breach}"
             ids.add(call["id"])
             owed.append(call["id"])

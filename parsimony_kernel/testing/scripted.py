@@ -94,16 +94,12 @@ class ScriptedModel:
     def assert_exhausted(self) -> None:
         """``AssertionError`` unless exactly as many requests were made as there are steps."""
         made, scripted = len(self.requests), len(self._steps)
+        counts = f"The script of {self._name!r} has {scripted} steps and {made} requests came"
         if made > scripted:
-            raise AssertionError(
-                f"The script of {self._name!r} has {scripted} steps and {made} requests came; "
-                f"the first too many ends with {_last(self.requests[scripted])}."
-            )
+            last = _last(self.requests[scripted])
+            raise AssertionError(f"{counts}; the first too many ends with {last}.")
         if made < scripted:
-            raise AssertionError(
-                f"The script of {self._name!r} has {scripted} steps and only {made} requests "
-                f"came; the next step would have been {self._steps[made]!r}."
-            )
+            raise AssertionError(f"{counts}; the next step would have been {self._steps[made]!r}.")
 
 
 def _last(request: ModelRequest) -> str:

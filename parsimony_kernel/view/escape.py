@@ -23,7 +23,8 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u061c\u202a-\u202e\u2066-\u2069\ufeff]"
 )
 _ADDRESS = re.compile(r"(<[^<>\n]{1,200} at 0x)[0-9a-fA-F]{6,16}(?=[>\s])")
-_FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}){1,40}/"
+# Possessive: what comes before a slash holds none, so no shorter match of it can help.
+_FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}+){1,40}/"
 _LIBRARY_PATH = re.compile(_FOLDERS + "(?:site|dist)-packages/")
 _MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 
@@ -52,7 +53,8 @@ def steady(text: str) -> str:
     where a library is installed.
     """
     text = _ADDRESS.sub(r"\1…", text)
-    return _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text)) if ".py" in text else text
+    text = _LIBRARY_PATH.sub("", text) if "-packages/" in text else text
+    return _MODULE_PATH.sub(r"\1", text) if ".py" in text else text
 
 
 SENTENCE_CHARS = 2_000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import altair as alt
+import dask.dataframe as dd
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -63,6 +64,14 @@ def test_row_numbers_are_dropped_and_index_kept() -> None:
     assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["level_0", "index"]
     assert _columns(pa.chunked_array([[1, 2]]), "column") == ["column"]
     assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
+
+
+def test_cluster_table_and_column_have_no_row_numbers() -> None:
+    whole = dd.from_pandas(pd.DataFrame({"n": [3, 1, 2]}), npartitions=2)
+    for plan in (whole, whole.n, whole[whole.n > 1].n):
+        expected = plan.compute().tolist() if plan.ndim == 1 else [3, 1, 2]
+        table = decode_dataset(encode_dataset(plan, "plan"))
+        assert table.to_dict("list") == {"n": expected}
 
 
 def test_multilevel_and_numeric_headers_become_names() -> None:

@@ -1,6 +1,6 @@
 """Published work in a bucket: the same store, at an address that several machines share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,22 @@ def test_one_machine_wins_a_name_and_all_lines_are_kept(s3: str, tmp_path: Path)
     titles = [entry.title for entry in store.history("dataset", "df")]
     assert sorted(titles) == sorted(f"v{number}" for number in range(16))
     assert verify(store).ok
+
+
+class _Late(Bucket):
+    """Another machine takes the name between our look and our claim."""
+
+    def create_all(self, files: Mapping[str, bytes], log: str, claim: str) -> Collection[str]:
+        theirs = next(data for path, data in files.items() if path == claim)
+        Bucket("memory://late").create(claim, theirs.replace(b"b.ipynb", b"a.ipynb"))
+        return super().create_all(files, log, claim)
+
+
+def test_loser_of_a_name_leaves_no_snapshot(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, place=_Late("memory://late"))
+    with pytest.raises(LiveNameCollisionError, match=r"a\.ipynb"):
+        store.publish(_entry("2", live_name="Sales", notebook="b.ipynb"), b"2")
+    assert ArtifactStore(tmp_path, place=Bucket("memory://late")).ids() == []
 
 
 def test_workspaces_with_one_address_share_artifacts(

@@ -6,7 +6,7 @@ import pytest
 
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.run_scope import Permit, permitting
 
 WAITS = (
     "with open('log', 'a') as f: f.write('before ')\n"

@@ -30,6 +30,7 @@ def test_number_among_many_is_not_an_answer() -> None:
     assert not told(5, "1, 2, 3, 4 and 5")
 
 
+@pytest.mark.slow  # a thousand truths are worked out
 def test_every_entry_has_id_and_truth() -> None:
     found = entries()
     assert len({entry["id"] for entry in found}) == len(found)

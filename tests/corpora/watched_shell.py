@@ -21,7 +21,7 @@ from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution import NotebookExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.lineage.file_access import Watch
 

@@ -18,7 +18,7 @@ from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.execution import RemoteExecutor
-from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "scale.md"

@@ -82,6 +82,7 @@ def test_power_cut_at_any_step_keeps_announced_data(
 
 
 @every(7)
+@pytest.mark.slow
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
 def test_power_cut_after_kill_keeps_announced_data(
     act: acts.Act,
@@ -107,6 +108,7 @@ def test_power_cut_after_kill_keeps_announced_data(
 
 
 @every(7)
+@pytest.mark.slow
 @pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
 def test_nothing_announced_relies_on_failed_sync(
     act: acts.Act,

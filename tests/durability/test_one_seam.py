@@ -33,12 +33,13 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/artifacts/codecs.py", "write_table"): "into memory",
     ("parsimony_kernel/artifacts/codecs.py", "TemporaryDirectory"): "where a library writes",
     ("parsimony_kernel/artifacts/codecs.py", "to_parquet"): "in that folder",
+    ("parsimony_kernel/artifacts/codecs.py", "write_bytes"): "in that folder",
     ("parsimony_kernel/toolbox/mcp_client.py", "tempfile.TemporaryFile"): "a server's last words",
     ("parsimony_kernel/execution/factory.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
-    ("parsimony_kernel/execution/workers.py", "tempfile.mkstemp"): "what workers were refused",
-    ("parsimony_kernel/execution/workers.py", "os.open"): "in that file",
-    ("parsimony_kernel/execution/workers.py", "unlink"): "that file",
+    ("parsimony_kernel/execution/side_effects.py", "tempfile.mkstemp"): "what workers were refused",
+    ("parsimony_kernel/execution/side_effects.py", "os.open"): "in that file",
+    ("parsimony_kernel/execution/side_effects.py", "unlink"): "that file",
 }
 
 # What opens for writing, moves or removes; a column that is renamed is no file.

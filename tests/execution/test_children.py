@@ -13,8 +13,14 @@ import pytest
 
 from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.capture import Capture
-from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
+from parsimony_kernel.execution.capture import (
+    MARKS,
+    Capture,
+    Descriptors,
+    kill_marked,
+    marked,
+    new_mark,
+)
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.factory import OutputFactory
 from tests.tiers import sampled

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.execution import CodeExecutor, NotebookExecutor
-from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 
 

@@ -24,10 +24,10 @@ from parsimony_kernel.core.outputs import (
 )
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
-from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_bootstrap import encode, encode_plain
 from parsimony_kernel.execution.remote_client import FETCH_BYTES, RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.run_scope import Permit, permitting
 
 DEADLINE_S = 0.3
 GRACE_S = 1.0

@@ -31,8 +31,7 @@ from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.native import _MODULES
-from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.execution.run_scope import Permit, RunScope, permitting, run_scope
 from tests.contracts.told import abandoned_cells_end
 from tests.corpora.entries import FOLDER
 
@@ -290,7 +289,7 @@ def test_rule_10_writer_that_was_imported_before_is_seen(tmp_path: Path) -> None
     program = (
         "import asyncio, pyarrow as pa\nfrom pathlib import Path\n"
         "from parsimony_kernel.execution import CodeExecutor\n"
-        "from parsimony_kernel.execution.permit import Permit, permitting\n"
+        "from parsimony_kernel.execution.run_scope import Permit, permitting\n"
         "executor, before = CodeExecutor(), 'import own\\nfrom pyarrow import OSFile'\n"
         "def run(code):\n    return asyncio.run(executor.execute(code))\n"
         "print(run(before).error)\nfor code in (\n    \"OSFile('/srv/x', 'wb')\",\n"
@@ -369,7 +368,7 @@ def test_rule_13_hook_uses_standard_library_only() -> None:
     """A kernel somewhere else and a worker install it before anything else."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(parsimony_kernel.__file__).parents[1])!r})\n"
-        "import parsimony_kernel.execution.workers, parsimony_kernel.execution.permit"
+        "import parsimony_kernel.execution.native, parsimony_kernel.execution.run_scope"
     )
     subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
 

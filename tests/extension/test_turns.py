@@ -174,7 +174,7 @@ async def test_turn_is_shown_in_its_cell() -> None:
     request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
     assert notebook.session.requests == [
-        ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
+        ("plot it", "c1", TurnOptions("m", max_iterations=3, max_execution_time_s=60.0))
     ]
     assert area.texts[0] == "Finished as asked."
     assert "Working." in area.text

@@ -119,7 +119,7 @@ async def test_missing_effect_may_still_come_from_running_turn(
 ) -> None:
     mine, _ = two
     with closing(SqliteJournal(path)) as journal:
-        journal.begin_turn("r1", notebook="n", cell_key="c", request="r", model="m", pid=1)
+        journal.begin_turn("r1", notebook="n", cell_key="c", request="r", model="m")
         if status != "running":
             journal.end_turn("r1", status)
     mine.intend(KEY, "send", {"to": "ann"})

@@ -38,6 +38,7 @@ def journal(
 ) -> Iterator[SqliteJournal]:
     path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
     opened = SqliteJournal(path, clock)
+    opened.connection_file, opened.pid = "kernel-1.json", 17
     opened._alive = lambda pid, _since: pid == 2
     yield opened
     opened.close()
@@ -52,8 +53,6 @@ def _begin(
         cell_key=cell or run_id,
         request=f"request of {run_id}",
         model="offline",
-        connection_file="kernel-1.json",
-        pid=17,
     )
 
 
@@ -103,7 +102,8 @@ def test_rerun_cell_replaces_its_turn(journal: SqliteJournal) -> None:
 
 def test_turn_of_dead_process_is_cancelled(journal: SqliteJournal) -> None:
     for run_id, pid in (("dead", 1), ("unknown", 0), ("done", 1), ("alive", 2)):
-        journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="", pid=pid)
+        journal.pid = pid
+        journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="")
     journal.end_turn("done", "done")
     journal.abandon_running("n")
     journal.abandon_running("n")
@@ -182,7 +182,8 @@ def test_question_is_answered_once_with_its_turn(journal: SqliteJournal) -> None
     journal.suspend(_record("a", "n"))
     journal.end_turn("a", "suspended", "Which?")
     assert journal.resume_turn("unknown", AGAIN) is False
-    assert journal.resume_turn("n", AGAIN, connection_file="kernel-2.json", pid=18) is True
+    journal.connection_file, journal.pid = "kernel-2.json", 18
+    assert journal.resume_turn("n", AGAIN) is True
     (turn,) = journal.turns()
     assert (turn.status, turn.ended_at, turn.connection_file) == ("running", "", "kernel-2.json")
     assert turn.pid == 18
@@ -198,9 +199,11 @@ def test_question_stays_where_its_turn_cannot_run_again(journal: SqliteJournal) 
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.end_turn("a", "suspended")
-    journal.begin_turn("b", notebook="n.ipynb", cell_key="b", request="", model="", pid=2)
+    journal.pid = 2
+    journal.begin_turn("b", notebook="n.ipynb", cell_key="b", request="", model="")
+    journal.pid = 18
     with pytest.raises(JournalError, match="running in another kernel"):
-        journal.resume_turn("n", AGAIN, pid=18)
+        journal.resume_turn("n", AGAIN)
     assert len(journal.pending()) == 1
     assert (journal.turns()[0].status, journal.events("a")) == ("suspended", ())
 
@@ -419,7 +422,7 @@ def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     assert last_level().endswith("FULL")
     journal.append("a", TextDelta(content="x"))
     assert last_level().endswith("NORMAL")
-    assert journal.resume_turn("n", AGAIN, pid=17)
+    assert journal.resume_turn("n", AGAIN)
     assert last_level().endswith("FULL")
     assert journal.database._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     journal.close()

@@ -15,11 +15,10 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
-from parsimony_kernel.storage import purge as purging
+from parsimony_kernel.storage import journal as purging
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.effect_log import JournalEffects
-from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
 from parsimony_kernel.storage.sent import SentLog, sent_by
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 from tests.tiers import every
@@ -87,7 +86,7 @@ def test_purged_bytes_are_gone_and_rest_is_unchanged(
     before = {turn.run_id: turn for turn in journal.turns()}
     kept = journal.events("new")
     assert found_in(place.parent, CANARY)
-    done = purge(journal, BEFORE, dry_run=False)
+    done = purge(journal, BEFORE)
     assert (done.turns, done.kept, done.unfinished) == (2, 0, "")
     assert found_in(place.parent, CANARY) == []
     assert found_in(place.parent, "heron")
@@ -107,22 +106,11 @@ def test_purged_bytes_are_gone_and_rest_is_unchanged(
     assert ordinal == 4
 
 
-def test_dry_run_lists_and_changes_nothing(
-    journal: SqliteJournal, place: Path, clock: ManualClock
-) -> None:
-    aged(journal, clock)
-    turns = journal.turns()
-    would = purge(journal, BEFORE, dry_run=True)
-    assert (journal.turns(), len(journal.events("old1"))) == (turns, 3)
-    assert purge(journal, BEFORE, dry_run=False) == would
-    assert purge(journal, BEFORE, dry_run=True) == Purged(0, 0)
-
-
 def test_younger_entries_stay(journal: SqliteJournal, clock: ManualClock) -> None:
     aged(journal, clock)
-    assert purge(journal, START, dry_run=False).turns == 0
-    assert purge(journal, START + timedelta(days=10), dry_run=False).turns == 2
-    assert purge(journal, START + timedelta(days=11), dry_run=False).turns == 1
+    assert purge(journal, START).turns == 0
+    assert purge(journal, START + timedelta(days=10)).turns == 2
+    assert purge(journal, START + timedelta(days=11)).turns == 1
     assert journal.verify() is None
 
 
@@ -132,11 +120,11 @@ def test_answerable_question_stays(journal: SqliteJournal, clock: ManualClock, p
     journal.suspend(question("a", START))
     journal.end_turn("a", "suspended", CANARY)
     clock.advance(7 * DAY)
-    left = purge(journal, BEFORE, dry_run=False)
+    left = purge(journal, BEFORE)
     assert (left.turns, left.kept) == (0, 1)
     assert [row.record for row in journal.pending()] == [question("a", START)]
     clock.advance(1)
-    assert purge(journal, BEFORE, dry_run=False).turns == 1
+    assert purge(journal, BEFORE).turns == 1
     assert (journal.pending(), found_in(place.parent, CANARY)) == ((), [])
 
 
@@ -147,7 +135,7 @@ def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: Manu
     journal.begin_turn("b", notebook="n", cell_key="c", request="again", model="m")
     journal.end_turn("b", "done")
     clock.advance(10 * DAY)
-    assert purge(journal, BEFORE, dry_run=False).turns == 2
+    assert purge(journal, BEFORE).turns == 2
     assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
@@ -157,17 +145,18 @@ def test_running_turn_stays_and_file_is_compacted_after_it(
     aged(journal, clock)
     journal._alive = lambda pid, since: pid == 7
     for run, pid in (("r", 7), ("killed", 8)):
-        journal.begin_turn(run, notebook=run, cell_key="c", request="robin", model="m", pid=pid)
+        journal.pid = pid
+        journal.begin_turn(run, notebook=run, cell_key="c", request="robin", model="m")
     journal.append("r", TextDelta(content="robin"))
     clock.advance(10 * DAY)
     late = START + timedelta(days=15)
-    done = purge(journal, late, dry_run=False)
+    done = purge(journal, late)
     assert (done.turns, done.kept) == (3, 2)
     assert "copied while a turn runs" in done.unfinished
     assert len(journal.events("r")) == 1
     journal.end_turn("r", "done")
     size = place.stat().st_size
-    assert purge(journal, late, dry_run=False) == Purged(0, 1)
+    assert purge(journal, late) == Purged(0, 1)
     assert place.stat().st_size < size
     assert found_in(place.parent, CANARY) == []
 
@@ -182,7 +171,7 @@ def test_uncertain_write_keeps_its_turn(
     ended.intend("k2", "send", {"to": CANARY})
     ended.commit("k2", CANARY)
     clock.advance(10 * DAY)
-    done = purge(journal, BEFORE, dry_run=False)
+    done = purge(journal, BEFORE)
     assert (done.turns, done.kept) == (1, 1)
     assert found_in(place.parent, CANARY) == []
     standing = JournalEffects(journal.database, "open").standing("k1")
@@ -210,7 +199,7 @@ def test_turn_that_is_needed_or_goes_on_meanwhile_stays(
 
     monkeypatch.setattr(purging, "_BATCH", 1)
     monkeypatch.setattr(purging, "_empty", while_another_writes)
-    done = purge(journal, BEFORE, dry_run=False)
+    done = purge(journal, BEFORE)
     assert (done.turns, done.kept) == (1, 1)
     assert (journal.events("old1"), len(journal.events("old2"))) == ((), 3)
 
@@ -222,7 +211,7 @@ def test_orphaned_entries_are_purged_when_all_are_old(
     journal.append("half", TextDelta(content="robin"))
     clock.advance(10 * DAY)
     journal.append("half", TextDelta(content="robin"))
-    assert purge(journal, BEFORE, dry_run=False).turns == 1
+    assert purge(journal, BEFORE).turns == 1
     assert found_in(place.parent, CANARY) == []
     assert len(journal.events("half")) == 2
 
@@ -234,7 +223,7 @@ def test_entry_emptied_without_purge_is_tampering(
     journal: SqliteJournal, place: Path, clock: ManualClock, change: str
 ) -> None:
     aged(journal, clock)
-    purge(journal, BEFORE, dry_run=False)
+    purge(journal, BEFORE)
     assert journal.verify() is None
     with closing(sqlite3.connect(place)) as db:
         db.execute(f"UPDATE events SET {change}")
@@ -251,26 +240,25 @@ def test_blocking_reader_is_reported_and_purge_resumes(
         with closing(sqlite3.connect(place, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT COUNT(*) FROM turns").fetchone()
-            done = purge(journal, BEFORE, dry_run=False)
+            done = purge(journal, BEFORE)
             assert done.turns == 2
             assert "Purge again later" in done.unfinished
         assert found_in(place.parent, CANARY)
-        assert purge(journal, BEFORE, dry_run=False) == Purged(0, 0)
+        assert purge(journal, BEFORE) == Purged(0, 0)
         assert found_in(place.parent, CANARY) == []
 
 
 _PURGE = """
 from datetime import datetime, timedelta
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.storage.purge import purge
-from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal, purge
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 clock = ManualClock()
 clock.advance(10 * 86400.0)
 journal = SqliteJournal(place, clock)
 wait()
 if int(me[1:]) % 2:
-    print(purge(journal, START + timedelta(days=5), dry_run=False).turns)
+    print(purge(journal, START + timedelta(days=5)).turns)
 else:
     for number in range(40):
         journal.append(me, TextDelta(content=str(number)))
@@ -312,7 +300,7 @@ def test_purge_killed_anywhere_is_finished_later(
         with closing(SqliteJournal(place, clock)) as journal:
             assert journal.verify() is None
             assert len(journal.events("new")) == 3
-            assert purge(journal, BEFORE, dry_run=False).unfinished == ""
+            assert purge(journal, BEFORE).unfinished == ""
             assert journal.verify() is None
             assert found_in(place.parent, CANARY) == []
         if ended == 0:
@@ -332,7 +320,7 @@ def _purge_and_die_at(place: Path, clock: ManualClock, number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         journal.database.connection().set_trace_callback(trace)
-        purge(journal, BEFORE, dry_run=False)
+        purge(journal, BEFORE)
         os._exit(0)
     finally:
         os._exit(3)
@@ -353,7 +341,7 @@ def test_purge_without_disk_space_loses_nothing(place: Path, clock: ManualClock,
         told_of = [bool(turn.request) for turn in journal.turns()]
         assert told_of in ([True, True, True], [False, False, True])
         assert [bool(journal.events(run)) for run in ("old1", "old2", "new")] == told_of
-        assert purge(journal, BEFORE, dry_run=False).unfinished == ""
+        assert purge(journal, BEFORE).unfinished == ""
         assert found_in(place.parent, CANARY) == []
 
 
@@ -366,7 +354,7 @@ def _purge_within(place: Path, clock: ManualClock, most: int) -> None:
         journal = SqliteJournal(place, clock)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         try:
-            status = 0 if purge(journal, BEFORE, dry_run=False).unfinished else 4
+            status = 0 if purge(journal, BEFORE).unfinished else 4
         except JournalError as exc:
             status = 0 if "again" in str(exc) else 5
     finally:

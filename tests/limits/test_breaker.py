@@ -14,7 +14,7 @@ from parsimony_kernel.testing.manual_clock import ManualClock
 def broken(clock: ManualClock, failures: int = 5) -> CircuitBreaker:
     breaker = CircuitBreaker(clock=clock)
     for _ in range(failures):
-        breaker.admit().failed()
+        breaker.admit().report("failed")
     return breaker
 
 
@@ -34,16 +34,16 @@ def test_open_breaker_tells_next_probe_time() -> None:
 def test_permit_is_settled_once() -> None:
     breaker = CircuitBreaker(2, clock=ManualClock())
     permit = breaker.admit()
-    permit.failed()
-    permit.failed()
-    permit.succeeded()
+    permit.report("failed")
+    permit.report("failed")
+    permit.report("succeeded")
     assert (state_of(breaker), breaker.failure_count) == ("closed", 1)
 
 
 def test_each_name_has_its_own_breaker() -> None:
     breakers = Breakers(ManualClock())
     for _ in range(5):
-        breakers.of("a").admit().failed()
+        breakers.of("a").admit().report("failed")
     assert (state_of(breakers.of("a")), state_of(breakers.of("b"))) == ("open", "closed")
 
 
@@ -51,7 +51,7 @@ def test_probe_holds_slot_for_requested_lease() -> None:
     clock = ManualClock()
     breakers = Breakers(clock)
     for _ in range(5):
-        breakers.of("a").admit().failed()
+        breakers.of("a").admit().report("failed")
     clock.advance(60)
     breakers.of("a", probe_lease_s=660).admit()
     clock.advance(659)

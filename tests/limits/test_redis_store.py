@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def fail(breakers: Breakers, times: int = 5) -> None:
     for _ in range(times):
-        breakers.of("m").admit().failed()
+        breakers.of("m").admit().report("failed")
 
 
 @pytest.fixture

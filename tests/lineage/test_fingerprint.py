@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from parsimony_kernel.lineage.fingerprint import MOST_STEPS, Fingerprint
+from parsimony_kernel.lineage.snapshot import MOST_STEPS, Fingerprint
 
 
 class Thing:

@@ -80,18 +80,6 @@ def test_registry_may_be_given() -> None:
     assert registry.get_sample_value("agent_loops_total", {"agent": "a"}) == 1
 
 
-def test_cached_tokens_are_counted_by_model() -> None:
-    spared = ev.LLMCallCompleted(
-        model="m", prompt_tokens=90, cached_tokens=70, cache_write_tokens=20
-    )
-    told = samples(of_runs([[START, spared, spared, DONE]]))
-    name = "agent_cached_tokens_total"
-    assert {labels: value for (each, labels), value in told.items() if each == name} == {
-        (("how", "read"), ("model", "m")): 140,
-        (("how", "written"), ("model", "m")): 40,
-    }
-
-
 def test_each_execution_is_counted_and_open_one_has_no_length() -> None:
     again = START.model_copy(update={"reply": "go on"})
     told = samples(of_runs([[*RUN, again, *called(), DONE, *called()]], agent="a"))

@@ -29,8 +29,7 @@ from parsimony_kernel.session.context import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
-from parsimony_kernel.storage.purge import purge
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from tests.session.session_steps import gather
 
@@ -450,7 +449,7 @@ async def test_forgotten_turn_is_hidden_and_erased_only_by_a_purge(scripted: Sta
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
     assert session.turns()[0].request == "count the kittiwakes"
     assert session.verify()[0] is None
-    purged = purge(session.journal, datetime.now(UTC) + timedelta(days=1), dry_run=False)
+    purged = purge(session.journal, datetime.now(UTC) + timedelta(days=1))
     assert (purged.turns, purged.kept) == (2, 0)
     assert (session.turns()[0].status, session.turns()[0].request) == ("forgotten", "")
     assert session.verify()[0] is None

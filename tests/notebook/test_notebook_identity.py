@@ -49,10 +49,11 @@ def ran(
     journal: SqliteJournal, notebook: str, cells: Sequence[str], *, run: str = "", pid: int = 0
 ) -> None:
     """A finished turn of each of the cells."""
+    journal.pid = pid
     for cell in cells:
         run_id = f"{run or notebook}:{cell}"
         journal.begin_turn(
-            run_id, notebook=notebook, cell_key=cell, request=f"do {cell}", model="m", pid=pid
+            run_id, notebook=notebook, cell_key=cell, request=f"do {cell}", model="m"
         )
         journal.append(run_id, TextDelta(content="well"))
         journal.end_turn(run_id, "done", "well")

@@ -458,7 +458,7 @@ async def play(meeting: Meeting) -> Ran:
     if meeting.are_open:
         for model in models:
             for _ in range(THRESHOLD):
-                hooks.breakers.of(model.name).admit().failed()
+                hooks.breakers.of(model.name).admit().report("failed")
     chain: Sequence[ChatModel] = models or [HangingModel("first token")]
     ledger, policy = Ledger(), Watching()
     tools = meeting.tools

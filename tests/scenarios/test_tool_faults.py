@@ -218,7 +218,7 @@ HANGING = {
 async def assert_hangs_no_longer(notebook: Notebook, executor: BaseCodeExecutor, code: str) -> None:
     steps = itertools.repeat(run_code(f"before = 1\n{code}"), 20)
     session = notebook.open(*steps, executor=executor)
-    events = await turn(session, max_time_s=SOON_S)
+    events = await turn(session, max_execution_time_s=SOON_S)
     assert running_code() == []
     assert threads_of("parsimony-cell") == []
     assert_stopped_well(session, events)
@@ -270,7 +270,7 @@ async def test_hanging_c_code_is_fenced_and_reported(notebook: Notebook) -> None
     session = notebook.open(
         *[run_code("kept = 1\nover.wait()\nlate = kept = 2")] * 20, executor=executor
     )
-    events = await turn(session, max_time_s=SOON_S)
+    events = await turn(session, max_execution_time_s=SOON_S)
     stuck = threads_of("parsimony-cell")
     assert stuck
     assert "<module>" in running_code()
@@ -293,7 +293,7 @@ async def test_c_code_on_main_thread_stops_when_it_returns(notebook: Notebook, s
         "import hashlib\nbegun = 1\nhashlib.pbkdf2_hmac('sha256', b'', b'', 3_000_000)\nreached = 1"
     )
     session = notebook.open(*[run_code(code)] * 20, executor=executor)
-    events = await turn(session, max_time_s=SOON_S)
+    events = await turn(session, max_execution_time_s=SOON_S)
     assert_stopped_well(session, events)
     assert "timeout: the code was stopped" in shown(events)
     assert "begun" in executor.variables()
@@ -397,7 +397,7 @@ async def test_rerunning_cell_does_not_repeat_uncertain_write(
 async def test_timed_out_code_that_wrote_a_file_is_not_rerun_unasked(notebook: Notebook) -> None:
     code = "with open('ledger.txt', 'a') as f:\n    f.write('1')\nwhile True:\n    pass"
     session = notebook.open(*[run_code(code)] * 20)
-    events = await turn(session, max_time_s=SOON_S)
+    events = await turn(session, max_execution_time_s=SOON_S)
     assert_stopped_well(session, events)
     assert (notebook.folder / "ledger.txt").read_text() == "1"
 

@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -118,7 +119,8 @@ def test_model_refusal_is_beside_content(stream: bool) -> None:
 def test_silence_ends_when_server_stops() -> None:
     with LoopbackProvider([Faulty(Wire.silence)]) as provider:
         client = connected(provider)
-        provider.wait_for_requests()
+        while not provider.requests:
+            time.sleep(0.01)
     with client:
         assert client.recv(1) == b""
 

@@ -49,14 +49,11 @@ def test_default_folder_is_jupyter_data(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "key_id", ["", "../../etc/passwd", "current", "A" * 16, "0" * 16, "x" * 5000, "a\0"]
 )
-def test_unknown_key_id_gives_none_and_cannot_be_revoked(tmp_path: Path, key_id: str) -> None:
+def test_unknown_key_id_gives_none(tmp_path: Path, key_id: str) -> None:
     keyring = at(tmp_path)
     keyring.current()
     before = kept(tmp_path)
     assert keyring.get(key_id) is None
-    with pytest.raises(KeyringError, match=r"There is no key .* here: .*keys list") as caught:
-        keyring.revoke(key_id)
-    assert len(str(caught.value)) < 200
     assert kept(tmp_path) == before
 
 
@@ -108,25 +105,9 @@ def test_rotated_keys_verify_and_newest_signs(tmp_path: Path) -> None:
     assert [key.retired for key in stored] == [None, *dates[:2]]
 
 
-def test_revoked_secret_is_gone(tmp_path: Path) -> None:
-    keyring = at(tmp_path)
-    old = keyring.current()
-    new = keyring.rotate()
-    assert old.secret in kept(tmp_path)
-    keyring.revoke(old.key_id)
-    assert old.secret not in kept(tmp_path)
-    assert keyring.get(old.key_id) is None
-    assert keyring.current() == new
-    assert states(at(tmp_path)) == [(new.key_id, "current")]
-    # A key that was replaced before doesn't sign again.
-    newest = keyring.rotate()
-    keyring.revoke(newest.key_id)
-    assert keyring.current() not in (new, newest)
-
-
 def test_key_file_stays_private(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys")
-    keyring.revoke(keyring.current().key_id)
+    keyring.current()
     keyring.rotate()
     keyring.rotate()
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
@@ -186,7 +167,6 @@ def test_foreign_file_in_its_place_is_left_alone(
         keyring.current,
         keyring.keys,
         lambda: keyring.get("x"),
-        lambda: keyring.revoke("x"),
     ):
         said = r"is damaged: .* or delete it|a (folder|link) stands in its place"
         with pytest.raises(KeyringError, match=said) as caught:
@@ -194,29 +174,3 @@ def test_foreign_file_in_its_place_is_left_alone(
         assert "hush" not in str(caught.value)
     assert state() == before
     assert len(list(tmp_path.iterdir())) == 1
-
-
-_REVOKE = """
-from pathlib import Path
-from contextlib import suppress
-from parsimony_kernel.storage.keyring import Keyring, KeyringError
-keyring = Keyring(Path(place))
-key = keyring.current()
-wait()
-if int(me[1:]) % 2:
-    with suppress(KeyringError):  # another was first
-        keyring.revoke(key.key_id)
-print(keyring.current().key_id)
-"""
-
-
-def test_revoked_key_stays_revoked_while_others_sign(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
-    folder = tmp_path / "keys"
-    first = Keyring(folder).current()
-    after = set(race(_REVOKE, folder)) - {first.key_id}
-    keyring = Keyring(folder)
-    assert after == {keyring.current().key_id}
-    assert keyring.get(first.key_id) is None
-    assert first.secret not in kept(folder)
