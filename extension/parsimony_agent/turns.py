@@ -178,6 +178,12 @@ class Turns:
             self.leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
+        if asking and (lost := session.lost(asking[0])):
+            said = f"{lost[:1].upper()}{lost[1:]}"
+            if record.prompt is not None:
+                record.prompt.say(said)
+            else:
+                place.displays.outlet.show(tables.note(said))
 
     def leave_all(self) -> None:
         """Close every open prompt, since nothing listens to it any more."""

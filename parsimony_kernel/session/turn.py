@@ -10,7 +10,7 @@ disk contains a secret; a model sees only the parts of the notebook that the sha
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +20,6 @@ from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
 from parsimony_kernel.agent.run_evidence import persons_words
-from parsimony_kernel.analysis.read import read
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
@@ -64,7 +63,6 @@ from parsimony_kernel.session.turn_values import (
     SessionError,
     TurnOptions,
     digest_of,
-    held_lines,
     sentence,
     shown_limits,
 )
@@ -208,7 +206,7 @@ class Turn(RunHooks):
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
-        gone, _ = self._differences(record)
+        gone, _ = home.differences(record)
         try:
             state = admit(
                 agent,
@@ -220,8 +218,9 @@ class Turn(RunHooks):
             )
         except ValueError as exc:
             raise SessionError(sentence(str(exc))) from exc
-        if state.pending_call is not None and state.pending_call.allowed:
-            self._must_have(gone, "\n".join(held_lines(state.pending_call)))
+        is_allowed = state.pending_call is not None and state.pending_call.allowed
+        if is_allowed and (lost := home.lost(record)):
+            raise SessionError(f"Not run: {lost}")
         started = self._started(
             state,
             request=self._asked.turn.request,
@@ -235,24 +234,6 @@ class Turn(RunHooks):
         if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
         return started, state
-
-    def _must_have(self, gone: Collection[str], code: str) -> None:
-        """Raise ``SessionError`` if allowed ``code`` needs variables that are ``gone`` meanwhile.
-
-        The turn itself makes its own again.
-        """
-        own = {
-            str(name)
-            for event in self._home.events(self.run_id)
-            if isinstance(event, ev.ToolEvent) and event.result
-            for name in (event.result.get("output") or {}).get("changed") or ()
-        }
-        lost = " and ".join(f"`{each}`" for each in gone if each in read(code).reads - own)
-        if lost:
-            raise SessionError(
-                f"Not run: the code needs {lost}, which is no longer in the notebook. Run the cell "
-                "that makes it again, then answer again."
-            )
 
     def preview(self, request: str) -> tuple[Agent, RunState]:
         """Return the agent and first state of such a turn. Nothing is written or undone."""
@@ -519,21 +500,13 @@ class Turn(RunHooks):
     def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
         if self._options.share is Share.none:
             return ()
-        gone, changed = self._differences(record)
+        gone, changed = self._home.differences(record)
         told = notebook_changes(gone=gone, changed=changed)
         if told is None:
             return ()
         # The newest inventory replaces all earlier ones.
         inventory = snapshot_message(self._inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
-
-    def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
-        """Return the names removed, and those rebound, since the question was asked."""
-        executor, asked = self._home.executor, record.variables
-        present, version = executor.variables(), executor.origin_ledger.version
-        gone = [name for name in asked if name not in present]
-        changed = [name for name in asked if name in present and version(name) != asked[name]]
-        return gone, changed
 
     @property
     def _granted(self) -> Granted:

@@ -39,6 +39,12 @@ _NOTE = re.compile(
     r" ?\bRead (?P<word>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") as (?P<choice>[^\n]{1,400}?)\.(?=\s|$)"
 )
 
+# What the model is told of a declined step.
+_DENIED = re.compile(r"This was not allowed\. (?:Nothing was run\.)?")
+
+# The start of the error of a missing file, as Python words it.
+_MISSING = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
+
 # The location at the end of an error.
 _AT_LINE = re.compile(r" at line \d+: [^\n]*$")
 
@@ -155,6 +161,7 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     view.settle()
     last = view.last(bl.Block)
     explanation = cut_steady(failure.explanation if failure else event.message)
+    explanation = _MISSING.sub("There is no file ", explanation)
     # A step that failed says why itself. What was felt, or went to another model, has its own line.
     is_of_step = failure is not None and failure.kind.value == "tool_error" and not event.fallback
     error = last.error if isinstance(last, bl.StepBlock) else ""
@@ -186,7 +193,8 @@ def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
     if step is None or step is not attempts[-1]:
         return "handoff", rationale
     what = step.purpose or f"step {step.number}"
-    told = rationale if what in rationale else f"Not run: {what.rstrip('.')}. {rationale}"
+    why = _DENIED.sub("", rationale.removeprefix(f"{what}: "))
+    told = why if what in why else f"Not run: {what.rstrip('.')}. {why}".strip()
     stands = "" if view.variables else "No variables were made before that. "
     return "declined", f"{told}\n\n{stands}Run the cell again to be asked again."
 
@@ -381,6 +389,7 @@ def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> s
     """Return why a step failed, in one sentence, and below it the place in its code, if known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
+        sentence = _MISSING.sub("There is no file ", sentence)
         place = "" if raised.line is None else f"\nin line {raised.line}"
         source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
         return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"

@@ -32,6 +32,8 @@ ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
+# What a saved record of a turn under way says; our Lab extension hides it while the kernel is busy.
+_CUT_OFF = "Kernel restarted? The turn was cut off here: run the cells above and this one again."
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
 _PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
@@ -60,7 +62,8 @@ def outline(block: bl.Block) -> pt.Section:
         case bl.FooterBlock():
             label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            parts = iter([pt.note(progress_words(block))])
+            cut_off = pt.Paragraph((_CUT_OFF,), "note pk-cut")
+            parts = iter([pt.note(progress_words(block)), cut_off])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
     return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
@@ -315,13 +318,15 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
         answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
         changes.pop(f"Your answer: {LABELS[Choice.do_not_run_it]}", None)
-    head[end:end] = [*map(outline, answered), *([notes(*changes)] if changes else [])]
+    told = [*dict.fromkeys(map(outline, answered)), *([notes(*changes)] if changes else [])]
+    head[end:end] = told
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
+    contexts = [each.context for each in questions if each.reply and each.context.strip()]
+    work += map(notes, dict.fromkeys(contexts))
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     # A refusal has only looked something up, and the commands pass it over.

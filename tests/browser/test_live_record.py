@@ -117,3 +117,12 @@ def test_stopped_turn_says_so_and_keeps_variables(lab: Lab, how: str) -> None:
     after = lab.run("kept, 'queued' in globals()")
     expect(after.locator(".jp-OutputArea-output")).to_contain_text("(42, False)")
     assert lab.complaints == []
+
+
+def test_turn_whose_kernel_was_killed_says_in_the_file_that_it_was_cut_off(lab: Lab) -> None:
+    lab.new_notebook_with("HangingModel('mid-stream')")
+    cell = lab.type_and_start("%%agent\nsum the sales")
+    expect(cell.locator(".pk-progress")).to_contain_text("Thinking", timeout=PATIENCE_MS)
+    expect(cell.locator(".pk-cut")).to_be_hidden()
+    os.kill(lab.kernel_process(), signal.SIGKILL)
+    expect(cell.locator(".pk-progress")).to_have_text(re.compile(r"^Kernel restarted\? The turn was"))

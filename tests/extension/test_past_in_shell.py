@@ -247,6 +247,8 @@ def test_declined_step_says_what_was_not_run_and_what_stands(
     assert "eur by town" in told
     assert "Don't" not in told.partition("step")[0]  # the end says it
     assert ".." not in told
+    assert "not allowed" not in told  # "declined" says it
+    assert "Nothing was run" not in told
     assert "can't do this" not in told
     assert "Try" not in told
 
@@ -262,7 +264,11 @@ def test_allowed_code_whose_table_was_deleted_is_not_run_and_still_waits(
     kept = shell.user_ns.pop(table)
     assert not shell.run_cell("%agent answer 1").success
     told = capsys.readouterr().out
-    assert f"Not run: the code needs `{table}`, which is no longer in the notebook." in told
+    missing = (
+        f"he code needs `{table}`, which is no longer in the notebook. Run the cell that makes"
+    )
+    assert f"Not run: t{missing}" in told
+    assert f"T{missing} it again, then answer." in said("%agent show")
     shell.user_ns[table] = kept
     assert "eur" in said("%agent answer 1")
 
