@@ -179,11 +179,10 @@ class Turns:
             self._records[run_id] = record
             self._prompt(record, asking[0])
         if asking and (lost := session.lost(asking[0])):
-            said = f"{lost[:1].upper()}{lost[1:]}"
             if record.prompt is not None:
-                record.prompt.say(said)
+                record.prompt.say(lost)
             else:
-                place.displays.outlet.show(tables.note(said))
+                place.displays.outlet.show(tables.note(lost))
 
     def leave_all(self) -> None:
         """Close every open prompt, since nothing listens to it any more."""

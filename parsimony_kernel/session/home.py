@@ -146,7 +146,7 @@ class Home:
         needed = read(code).reads - own if gone and record.pending_call else frozenset()
         names = " and ".join(f"`{name}`" for name in gone if name in needed)
         again = "no longer in the notebook. Run the cell that makes it again, then answer."
-        return names and f"the code needs {names}, which is {again}"
+        return names and f"The code needs {names}, which is {again}"
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""

@@ -220,7 +220,7 @@ class Turn(RunHooks):
             raise SessionError(sentence(str(exc))) from exc
         is_allowed = state.pending_call is not None and state.pending_call.allowed
         if is_allowed and (lost := home.lost(record)):
-            raise SessionError(f"Not run: {lost}")
+            raise SessionError(f"Not run. {lost}")
         started = self._started(
             state,
             request=self._asked.turn.request,

@@ -42,9 +42,6 @@ _NOTE = re.compile(
 # What the model is told of a declined step.
 _DENIED = re.compile(r"This was not allowed\. (?:Nothing was run\.)?")
 
-# The start of the error of a missing file, as Python words it.
-_MISSING = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
-
 # The location at the end of an error.
 _AT_LINE = re.compile(r" at line \d+: [^\n]*$")
 
@@ -161,7 +158,6 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     view.settle()
     last = view.last(bl.Block)
     explanation = cut_steady(failure.explanation if failure else event.message)
-    explanation = _MISSING.sub("There is no file ", explanation)
     # A step that failed says why itself. What was felt, or went to another model, has its own line.
     is_of_step = failure is not None and failure.kind.value == "tool_error" and not event.fallback
     error = last.error if isinstance(last, bl.StepBlock) else ""
@@ -389,7 +385,6 @@ def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> s
     """Return why a step failed, in one sentence, and below it the place in its code, if known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
-        sentence = _MISSING.sub("There is no file ", sentence)
         place = "" if raised.line is None else f"\nin line {raised.line}"
         source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
         return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
