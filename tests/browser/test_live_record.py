@@ -127,6 +127,8 @@ def test_turn_whose_kernel_died_says_in_the_file_that_it_was_cut_off(lab: Lab) -
     expect(progress).to_contain_text("Writing …")
     expect(progress.get_by_text("cut off")).to_be_hidden()
     lab.picture("running", cell)
+    dialog = lab.page.locator(".jp-Dialog", has_text="Kernel Restarting")
+    dialog.get_by_role("button", name="Ok").click()
     expect(progress.get_by_text("Writing …")).to_have_count(0)
     expect(progress.get_by_text("The turn was cut off here")).to_be_visible()
     lab.picture("cut-off", cell)
