@@ -41,7 +41,7 @@ demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offli
 	@$(BIN)/jupyter parsimony demo
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks
 
 # The real browser only: Ubuntu's `chromium` is a stub that asks for snap.
 browser:

@@ -126,7 +126,8 @@ class Prompt(Control):
         for control in (*self.buttons, self.field, self.send):
             control.disabled = not enabled
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Show ``text`` below the controls."""
         self._show(f'<p role="status">{html_text(inline(text))}</p>')
 
     def _show(self, markup: str) -> None:
@@ -135,16 +136,16 @@ class Prompt(Control):
     def take(self, reply: str) -> None:
         """Pass ``reply`` on, unless it is empty or another reply came first."""
         if not reply.strip():
-            self._say("Type an answer, or choose one.")
+            self.say("Type an answer, or choose one.")
         elif self._taken.acquire(blocking=False):
             self._enable(False)
-            self._say("Going on…")
+            self.say("Going on…")
             self._on_reply(reply.strip())
 
     def reopen(self, why: str) -> None:
         """Show ``why`` the reply could not be used and enable the controls again."""
         self._taken.release()
-        self._say(why)
+        self.say(why)
         self._enable(True)
 
     def settle(self, text: str) -> None:

@@ -166,7 +166,7 @@ class Turns:
         session = self._magics.session
         waiting = [each.turn.run_id for each in session.pending() if named is None]
         run_id = waiting[0] if waiting else resolve_turn(session.turns(), named).run_id
-        place = Place(self._magics.displays(), elsewhere=True)
+        place = Place(displays := self._magics.displays(), elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
         if not place.is_live:
             record.paint()
@@ -178,6 +178,11 @@ class Turns:
             self.leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
+        if asking and (lost := session.lost(asking[0])):
+            if record.prompt is not None:
+                record.prompt.say(lost)
+            else:
+                displays.outlet.show(tables.note(lost))
 
     def leave_all(self) -> None:
         """Close every open prompt, since nothing listens to it any more."""

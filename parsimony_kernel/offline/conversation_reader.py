@@ -143,8 +143,12 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
         for call in message.get("tool_calls") or ():
             arguments = _parsed(call["function"]["arguments"])
             asked = str(arguments.get("question", asked))
-            if answer := answers.get(call["id"]):
-                turn.calls[_key(call["function"]["name"], arguments)] = _answer(answer)
+            if told := answers.get(call["id"]):
+                answer = _answer(told)
+                if turn.gone & {*answer.variables}:  # what failed without them is tried again
+                    calls = turn.calls.items()
+                    turn.calls = {k: c for k, c in calls if not c.error.startswith("NameError")}
+                turn.calls[_key(call["function"]["name"], arguments)] = answer
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Protocol, cast
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.artifacts.places import place_of
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
@@ -14,6 +15,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -23,7 +25,7 @@ from parsimony_kernel.session import context, notebook_identity
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
-from parsimony_kernel.session.turn_values import SessionError
+from parsimony_kernel.session.turn_values import SessionError, held_lines
 from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow
 from parsimony_kernel.storage.keyring import Keyring
@@ -124,6 +126,27 @@ class Home:
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """Return a turn's first ``RunStarted``, if it is in the journal."""
         return next((each for each in self.events(run_id) if isinstance(each, RunStarted)), None)
+
+    def differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
+        """Return the names removed, and those rebound, since the question was asked."""
+        asked, present = record.variables, self.executor.variables()
+        version = self.executor.origin_ledger.version
+        gone = [name for name in asked if name not in present]
+        changed = [name for name in asked if name in present and version(name) != asked[name]]
+        return gone, changed
+
+    def lost(self, record: SuspensionRecord) -> str:
+        """Say which variables the held code reads that are gone meanwhile; empty without any.
+
+        The turn itself makes its own again.
+        """
+        gone, _ = self.differences(record)
+        events, code = self.events(record.run_id), "\n".join(held_lines(record.pending_call))
+        own = {name for event in events for name in getattr(event, "variables", ())}
+        needed = read(code).reads - own if gone and record.pending_call else frozenset()
+        names = " and ".join(f"`{name}`" for name in gone if name in needed)
+        again = "no longer in the notebook. Run the cell that makes it again, then answer."
+        return names and f"The code needs {names}, which is {again}"
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""

@@ -206,7 +206,7 @@ class Turn(RunHooks):
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
-        gone, _ = self._differences(record)
+        gone, _ = home.differences(record)
         try:
             state = admit(
                 agent,
@@ -218,6 +218,9 @@ class Turn(RunHooks):
             )
         except ValueError as exc:
             raise SessionError(sentence(str(exc))) from exc
+        is_allowed = state.pending_call is not None and state.pending_call.allowed
+        if is_allowed and (lost := home.lost(record)):
+            raise SessionError(f"Not run. {lost}")
         started = self._started(
             state,
             request=self._asked.turn.request,
@@ -497,21 +500,13 @@ class Turn(RunHooks):
     def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
         if self._options.share is Share.none:
             return ()
-        gone, changed = self._differences(record)
+        gone, changed = self._home.differences(record)
         told = notebook_changes(gone=gone, changed=changed)
         if told is None:
             return ()
         # The newest inventory replaces all earlier ones.
         inventory = snapshot_message(self._inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
-
-    def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
-        """Return the names removed, and those rebound, since the question was asked."""
-        executor, asked = self._home.executor, record.variables
-        present, version = executor.variables(), executor.origin_ledger.version
-        gone = [name for name in asked if name not in present]
-        changed = [name for name in asked if name in present and version(name) != asked[name]]
-        return gone, changed
 
     @property
     def _granted(self) -> Granted:

@@ -26,6 +26,8 @@ _ADDRESS = re.compile(r"(<[^<>\n]{1,200} at 0x)[0-9a-fA-F]{6,16}(?=[>\s])")
 # Possessive: what comes before a slash holds none, so no shorter match of it can help.
 _FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}+){1,40}/"
 _LIBRARY_PATH = re.compile(_FOLDERS + "(?:site|dist)-packages/")
+# How Python words a missing file.
+_MISSING = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
 _MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 
 
@@ -69,8 +71,8 @@ def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
 
 
 def cut_steady(text: str) -> str:
-    """Return ``text`` cut to a sentence, without what differs between processes."""
-    return cut(steady(text[:READ_CHARS]))
+    """Return an error's ``text`` as a sentence, without what differs between processes."""
+    return cut(_MISSING.sub("There is no file ", steady(text[:READ_CHARS])))
 
 
 def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:

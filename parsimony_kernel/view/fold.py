@@ -39,6 +39,9 @@ _NOTE = re.compile(
     r" ?\bRead (?P<word>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") as (?P<choice>[^\n]{1,400}?)\.(?=\s|$)"
 )
 
+# What the model is told of a declined step.
+_DENIED = re.compile(r"This was not allowed\. (?:Nothing was run\.)?")
+
 # The location at the end of an error.
 _AT_LINE = re.compile(r" at line \d+: [^\n]*$")
 
@@ -186,7 +189,8 @@ def _why_not(view: RunView, rationale: str) -> tuple[bl.EndKind, str]:
     if step is None or step is not attempts[-1]:
         return "handoff", rationale
     what = step.purpose or f"step {step.number}"
-    told = rationale if what in rationale else f"Not run: {what.rstrip('.')}. {rationale}"
+    why = _DENIED.sub("", rationale.removeprefix(f"{what}: "))
+    told = why if what in why else f"Not run: {what.rstrip('.')}. {why}".strip()
     stands = "" if view.variables else "No variables were made before that. "
     return "declined", f"{told}\n\n{stands}Run the cell again to be asked again."
 

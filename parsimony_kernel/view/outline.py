@@ -32,6 +32,8 @@ ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
+# What a saved record of a turn under way says; our Lab extension hides it while the kernel is busy.
+_CUT_OFF = "Kernel restarted? The turn was cut off here: run the cells above and this one again."
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
 _PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
@@ -60,7 +62,8 @@ def outline(block: bl.Block) -> pt.Section:
         case bl.FooterBlock():
             label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            parts = iter([pt.note(progress_words(block))])
+            cut_off = pt.Paragraph((_CUT_OFF,), "note pk-cut")
+            parts = iter([pt.note(progress_words(block)), cut_off])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
     return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
@@ -312,13 +315,18 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     # Nothing stands between a question, its code and its buttons.
     end = 0 if is_asking else len(head)
     changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
-    head[end:end] = [*map(outline, answered), *([notes(*changes)] if changes else [])]
+    if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
+        answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
+        changes.pop(f"Your answer: {LABELS[Choice.do_not_run_it]}", None)
+    told = [*dict.fromkeys(map(outline, answered)), *([notes(*changes)] if changes else [])]
+    head[end:end] = told
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    work += [notes(each.context) for each in questions if each.reply and each.context.strip()]
+    contexts = [each.context for each in questions if each.reply and each.context.strip()]
+    work += map(notes, dict.fromkeys(contexts))
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     # A refusal has only looked something up, and the commands pass it over.
@@ -371,9 +379,9 @@ def _is_work(block: bl.Block) -> bool:
 
 
 def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
-    """Return the last table of the last step that ran code."""
+    """Return the last table of the last step whose code showed something, as an export does not."""
     for step in reversed(steps):
-        if step.tool_type == "code" and step.state in ("done", "allowed"):
+        if step.tool_type == "code" and step.state in ("done", "allowed") and step.shown:
             return next((each for each in reversed(step.shown) if isinstance(each, pt.Table)), None)
     return None
 
@@ -385,15 +393,16 @@ def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:
 def _notes(blocks: Sequence[bl.Block], *, is_reply_told: bool) -> Iterator[str]:
     """Yield what changed the meaning or the course of the turn."""
     settled = bl.lasting(blocks)
-    for block in settled:
+    for at, block in enumerate(settled):
         match block:
             case bl.RequestBlock() if block.notice.strip():
                 yield block.notice
             case bl.ReplyBlock():
                 if not is_reply_told:
                     yield f"Your answer: {block.reply}"
-                if block.gone:
-                    yield f"No longer in the notebook since the question: {_listed(block.gone)}"
+                made = {name for each in _of(bl.StepBlock, settled[at:]) for name in each.made}
+                if gone := [name for name in block.gone if name not in made]:
+                    yield f"No longer in the notebook since the question: {_listed(gone)}"
             case bl.StepBlock() if block.theirs:
                 yield f"Changed your {_listed(block.theirs)}; `%agent undo` takes back what it can."
             case bl.RecoveryBlock():

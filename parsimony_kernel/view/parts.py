@@ -43,7 +43,7 @@ class Strong:
 
 Span = str | Mono | Strong
 Sentence = tuple[Span, ...]
-Tone = Literal["body", "words", "note", "note pk-how"]
+Tone = Literal["body", "words", "note", "note pk-how", "note pk-cut"]
 
 
 def words_of(sentence: Sentence) -> str:

@@ -117,3 +117,19 @@ def test_stopped_turn_says_so_and_keeps_variables(lab: Lab, how: str) -> None:
     after = lab.run("kept, 'queued' in globals()")
     expect(after.locator(".jp-OutputArea-output")).to_contain_text("(42, False)")
     assert lab.complaints == []
+
+
+def test_turn_whose_kernel_died_says_in_the_file_that_it_was_cut_off(lab: Lab) -> None:
+    lab.new_notebook_with("mumbling()")
+    lab.run("import os, threading; threading.Timer(8, os._exit, [9]).start()")
+    cell = lab.run("%%agent\nadd up the sales")
+    progress = cell.get_by_role("region", name="Progress")
+    expect(progress).to_contain_text("Writing …")
+    expect(progress.get_by_text("cut off")).to_be_hidden()
+    lab.picture("running", cell)
+    dialog = lab.page.locator(".jp-Dialog", has_text="Kernel Restarting")
+    dialog.get_by_role("button", name="Ok").click()
+    expect(progress.get_by_text("Writing …")).to_have_count(0)
+    expect(progress.get_by_text("The turn was cut off here")).to_be_visible()
+    lab.picture("cut-off", cell)
+    assert "The turn was cut off here" in str(lab.save()["cells"][2]["outputs"])

@@ -247,6 +247,9 @@ class FakeSession(_Session):
             for ordinal, (turn_id, events) in enumerate(self.by_turn.items(), start=1)
         )
 
+    def lost(self, record: Any) -> str:
+        return ""
+
     def pending(self) -> tuple[PendingRow, ...]:
         found = []
         for turn in self.turns():

@@ -245,9 +245,32 @@ def test_declined_step_says_what_was_not_run_and_what_stands(
     for each in ("You declined this", "No variables were made before that.", "Run the cell again"):
         assert each in told
     assert "eur by town" in told
+    assert "Don't" not in told.partition("step")[0]  # the end says it
     assert ".." not in told
+    assert "not allowed" not in told  # "declined" says it
+    assert "Nothing was run" not in told
     assert "can't do this" not in told
     assert "Try" not in told
+
+
+def test_allowed_code_whose_table_was_deleted_is_not_run_and_still_waits(
+    notebook: Callable[..., Said], shell: Any, capsys: Any
+) -> None:
+    said = notebook()
+    said("%agent model offline")
+    said(LOAD)
+    said("%%agent --approve ask\nsum eur by town")
+    table = next(each for each in ("sales", "df") if each in shell.user_ns)
+    kept = shell.user_ns.pop(table)
+    assert not shell.run_cell("%agent answer 1").success
+    told = capsys.readouterr().out
+    missing = (
+        f"The code needs `{table}`, which is no longer in the notebook. Run the cell that makes"
+    )
+    assert f"Not run. {missing}" in told
+    assert f"{missing} it again, then answer." in said("%agent show")
+    shell.user_ns[table] = kept
+    assert "eur" in said("%agent answer 1")
 
 
 def test_taken_title_is_told_in_words_with_a_remedy(

@@ -28,6 +28,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
@@ -312,6 +313,25 @@ async def test_question_waits_when_no_model_answers(start: Any) -> None:
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert (await gather(session.resume("north")))[-1] == RunCompleted(summary="done")
     assert session.pending() == ()
+
+
+async def test_after_a_restart_the_turn_makes_its_own_tables_again(
+    folder: Path, scripted: Any
+) -> None:
+    def begun() -> Any:
+        executor = CodeExecutor(cwd=str(folder))
+        return NotebookSession(executor=executor, notebook="work.ipynb", folder=folder)
+
+    first, ask = begun(), TurnOptions(approve=Approval.ask)
+    request = "load data/sales.csv, then sum amount by region"
+    await gather(first.turn(request, cell_key="a", options=ask))
+    await gather(first.resume("1"))
+    first.close()
+    session = begun()
+    ended = [(await gather(session.resume("1")))[-1] for _ in range(3)][-1]
+    assert isinstance(ended, RunCompleted)
+    assert "Highest total amount: south, 2." in ended.summary
+    session.close()
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])

@@ -23,7 +23,14 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, ids_of, labels_of
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import EndBlock, FigureBlock, QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import (
+    EndBlock,
+    FigureBlock,
+    QuestionBlock,
+    ReplyBlock,
+    StepBlock,
+    lasting,
+)
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
@@ -412,3 +419,11 @@ def test_lost_kernel_is_above_the_fold() -> None:
     lost = Failure(FailureKind.kernel_invalidated, "The kernel died.")
     event = trouble().model_copy(update={"failure": lost, "action": "handoff"})
     assert "The kernel died." in words(segment(begun, failed, event, DONE))[0]
+
+
+def test_variable_that_the_resumed_turn_made_again_is_not_told_as_gone() -> None:
+    reply = ReplyBlock(key="r", reply="yes", gone=("x", "y"))
+    again = StepBlock(key="s", number=1, tool="run_code", state="done", made=("x",))
+    told = record_of([reply, again])
+    assert "No longer in the notebook since the question: y" in told
+    assert "question: x" not in told

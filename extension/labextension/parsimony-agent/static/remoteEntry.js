@@ -2,7 +2,7 @@
 // A chart below them that is wider than its cell is drawn smaller. Lab forgets the ids of displays when
 // a page is loaded or a notebook opened again, so updates of their records are applied here. The buttons
 // of a question are hidden when their kernel ends, and so is Lab's line for buttons whose kernel is gone,
-// which has words and no element.
+// which has words and no element; a turn that was under way says that it was cut off.
 //
 // This is a container of webpack's module federation, written by hand so that nothing has to be
 // built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
@@ -12,7 +12,9 @@
     .jp-RenderedVegaCommon5 { margin-left: 0 }
     svg.marks { max-width: 100%; height: auto }
     .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }
-  }`;
+  }
+  .parsimony-busy .pk-cut { display: none }`;
+  const UNDER_WAY = /(pk-progress"[^>]*>)\s*<p class="pk-note">[^]*?<\/p>\s*<p class="pk-note pk-cut">/;
   const ENDED = /^(starting|restarting|autorestarting|dead|terminating)$/;
   let shared = {};
 
@@ -39,24 +41,36 @@
       activate: (_, registry, notebooks) => {
         notebooks.widgetAdded.connect((_, { node, sessionContext, content: notebook }) => {
           const own = new Set();
-          const redraw = (id, { data, metadata }) => {
+          // Replaces each of our outputs for which `change` gives another.
+          const redraw = change => {
             for (const { outputs } of notebook.model?.cells ?? []) {
               for (let at = 0; at < (outputs?.length ?? 0); at++) {
-                if (outputs.get(at).metadata.parsimony?.display !== id) continue;
-                outputs.set(at, { output_type: 'display_data', data, metadata });
+                const { data, metadata } = outputs.get(at);
+                const changed = metadata.parsimony?.display && change(metadata.parsimony.display, data, metadata);
+                if (changed) outputs.set(at, { output_type: 'display_data', ...changed });
               }
             }
           };
-          const hide = () => {
+          const end = () => {
             for (const each of node.querySelectorAll('.parsimony-record-controls')) each.style.display = 'none';
+            redraw((_, data, metadata) => {
+              const html = `${data['text/html'] ?? ''}`;
+              if (!UNDER_WAY.test(html)) return null;
+              return { data: { ...data, 'text/html': html.replace(UNDER_WAY, '$1<p class="pk-note">') }, metadata };
+            });
           };
-          sessionContext.statusChanged.connect((_, status) => { if (ENDED.test(status)) hide(); });
+          sessionContext.statusChanged.connect((_, status) => {
+            node.classList.toggle('parsimony-busy', status === 'busy');
+            if (ENDED.test(status)) end();
+          });
           // Restarted by another client, a kernel is back before Lab hears that it starts: its farewell comes.
           sessionContext.iopubMessage.connect((_, { header, content }) => {
             const id = content.metadata?.parsimony?.display; // of our records alone
-            if (header.msg_type === 'shutdown_reply') hide();
+            if (header.msg_type === 'shutdown_reply') end();
             if (header.msg_type === 'display_data') own.add(id);
-            if (header.msg_type === 'update_display_data' && id && !own.has(id)) redraw(id, content);
+            if (header.msg_type === 'update_display_data' && id && !own.has(id)) {
+              redraw(known => known === id && { data: content.data, metadata: content.metadata });
+            }
           });
         });
         document.head.appendChild(document.createElement('style')).textContent = FITTING;
