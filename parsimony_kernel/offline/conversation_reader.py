@@ -146,8 +146,7 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
             if told := answers.get(call["id"]):
                 answer = _answer(told)
                 if turn.gone & {*answer.variables}:  # what failed without them is tried again
-                    calls = turn.calls.items()
-                    turn.calls = {k: c for k, c in calls if not c.error.startswith("NameError")}
+                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
                 turn.calls[_key(call["function"]["name"], arguments)] = answer
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}

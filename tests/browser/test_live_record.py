@@ -130,6 +130,6 @@ def test_turn_whose_kernel_died_says_in_the_file_that_it_was_cut_off(lab: Lab) -
     dialog = lab.page.locator(".jp-Dialog", has_text="Kernel Restarting")
     dialog.get_by_role("button", name="Ok").click()
     expect(progress.get_by_text("Writing …")).to_have_count(0)
-    expect(progress.get_by_text("The turn was cut off here")).to_be_visible()
+    expect(progress.get_by_text("the turn was cut off here")).to_be_visible()
     lab.picture("cut-off", cell)
-    assert "The turn was cut off here" in str(lab.save()["cells"][2]["outputs"])
+    assert "the turn was cut off here" in str(lab.save()["cells"][2]["outputs"])
