@@ -33,7 +33,7 @@ _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 # What a saved record of a turn under way says; our Lab extension hides it while the kernel is busy.
-_CUT_OFF = "If the kernel was restarted, the turn was cut off here: run the cells above and this one again."
+_CUT_OFF = "If the kernel restarted, the turn was cut off here: run it and the cells above again."
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
 _PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
