@@ -26,9 +26,9 @@ _ADDRESS = re.compile(r"(<[^<>\n]{1,200} at 0x)[0-9a-fA-F]{6,16}(?=[>\s])")
 # Possessive: what comes before a slash holds none, so no shorter match of it can help.
 _FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}+){1,40}/"
 _LIBRARY_PATH = re.compile(_FOLDERS + "(?:site|dist)-packages/")
+_MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 # How Python words a missing file.
 _MISSING = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
-_MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 
 
 def plain(text: str) -> str:

@@ -499,6 +499,15 @@ async def test_what_strangers_ask(notebook: Notebook, requests: list[str], said:
     assert turn.summary.startswith(said)
 
 
+async def test_in_behind_a_column_is_no_value_of_another(notebook: Notebook) -> None:
+    await notebook.run(
+        "import pandas as pd\n"
+        "stock = pd.DataFrame({'qty': [5, -3, 7], 'type': ['in', 'out', 'in'],"
+        " 'town': ['York', 'York', 'Hull']})"
+    )
+    assert (await done(notebook, "total qty in York")).summary == "Total qty (town is York): 2."
+
+
 async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
     said = (await done(notebook, "what can you do?")).summary
     assert said.startswith("You can ask here, for example: `load data/cars.json` and `load")
@@ -582,6 +591,9 @@ async def test_two_readings_are_a_question(tables: Notebook, request_: str, choi
         ("most popular cylinders", "among numbers"),
         ("number of cars by hour of day", "no times of day"),
         ("number of Japan and chevrolet citation", "ask in parts"),
+        ("how many cars are Japan or USA, chevrolet citation", "ask in parts"),
+        ("mean horsepower not Japan, chevrolet citation", "ask in parts"),
+        ("weight over 1.5k", '"1.5k"'),
         ("heaviest horsepower", "heaviest"),
         ("cheapest car", "cheapest"),
         ("top 10 % of cars by horsepower", "a percentage of the rows"),
