@@ -145,8 +145,9 @@ class Home:
         own = {name for event in events for name in getattr(event, "variables", ())}
         needed = read(code).reads - own if gone and record.pending_call else frozenset()
         names = " and ".join(f"`{name}`" for name in gone if name in needed)
-        again = "no longer in the notebook. Run the cell that makes it again, then answer."
-        return names and f"The code needs {names}, which is {again}"
+        are, them = ("are", "them") if " and " in names else ("is", "it")
+        remedy = f"Run the cell that makes {them} again, then answer."
+        return names and f"The code needs {names}, which {are} no longer in the notebook. {remedy}"
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         """Return the newest snapshot of each published artifact, oldest first."""
