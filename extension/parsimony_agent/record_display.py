@@ -271,10 +271,9 @@ class TurnRecord:
         def offer_stop() -> None:
             nonlocal stop
             stop = stopper()
+            self._hint = "" if stop or not self.place.is_live else _STOP_IN_TOOLBAR
             if stop is not None:
                 self.place.control = stop
-            elif self.place.is_live:
-                self._hint = _STOP_IN_TOOLBAR
 
         def look() -> None:
             self._elapsed_s = base + clock.monotonic() - start

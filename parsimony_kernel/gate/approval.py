@@ -39,7 +39,7 @@ class Approval(StrEnum):
 
 
 # The reason of a question about an action that doesn't reach outside.
-EVERY_STEP = "every step is to be allowed"
+EVERY_STEP = "every step needs your approval"
 
 # Name under which code that reaches outside is recorded in the effects.
 _CODE = "code"
@@ -307,7 +307,7 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
 
 def _ask(attempt: Attempt, places: Sequence[str], sha: str) -> Failure:
     what = "this code" if attempt.tool.tool_type == "code" else attempt.action
-    why = "; ".join(places) or EVERY_STEP
+    why = " ".join(f"{each.removesuffix('.')}." for each in places) or EVERY_STEP
     details: Any = list(places)
     return NOT_APPROVED.failure(
         f"{why[:1].upper()}{why[1:]}",

@@ -32,7 +32,7 @@ ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 _END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
-# What a saved record of a turn under way says; our Lab extension hides it while the kernel is busy.
+# What a saved record of a turn under way says; our Lab extension hides it while updates come.
 _CUT_OFF = "If the kernel restarted, the turn was cut off here: run it and the cells above again."
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
@@ -217,7 +217,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         again = "Kernel restarted? Run the cells above and this one again. Already answered? "
         shown = pt.Mono(f"%agent show {block.turn}")
         yield pt.Paragraph((again, shown, " draws the answer."), "note pk-how")
-        yield pt.note("Run All stops here until you answer.")
+        yield pt.note("Run All stops here: answer, then run the cells below.")
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:

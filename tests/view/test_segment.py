@@ -177,7 +177,7 @@ def test_approval_names_its_target_once_beside_the_code() -> None:
 
 
 def test_approval_marks_the_lines_of_code_that_it_counts() -> None:
-    said = "Line 2 starts another program: a. b; Line 4 writes outside: ../a.csv.; Line 9 ends."
+    said = "Line 2 starts another program: a. b. Line 4 writes outside: ../a.csv. Line 9 ends."
     code = "import os\nos.system('a')\nx = 1\ndf.to_csv('../a.csv')"
     waits = StepBlock(key="s", number=1, tool="run_code", code=code, state="waiting")
     late = "It took too long. The code reaches outside: Line 2 ends: a. Line 4 writes: b."
@@ -268,6 +268,7 @@ def test_table_turn_is_under_25_kilobytes() -> None:
         ("p", "float64", ["0.000123", "0.5"], ["0.0001", "0.5000"]),
         ("sold", "int64", ["1234567", "3"], ["1,234,567", "3"]),
         ("year", "int64", ["2001", "2002"], ["2001", "2002"]),
+        ("Order No", "int64", ["10000", "10001"], ["10000", "10001"]),
         ("customer_id", "int64", ["98101", "98102"], ["98101", "98102"]),
         ("zip", "string", ["00501", "98102"], ["00501", "98102"]),
         ("name", "string", ["a", "1.0"], ["a", "1.0"]),

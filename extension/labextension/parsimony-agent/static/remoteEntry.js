@@ -60,12 +60,16 @@
             });
           };
           sessionContext.statusChanged.connect((_, status) => {
-            node.classList.toggle('parsimony-busy', status === 'busy');
             if (ENDED.test(status)) end();
           });
           // Restarted by another client, a kernel is back before Lab hears that it starts: its farewell comes.
-          sessionContext.iopubMessage.connect((_, { header, content }) => {
+          sessionContext.iopubMessage.connect((_, { header, parent_header, content }) => {
             const id = content.metadata?.parsimony?.display; // of our records alone
+            // A turn is under way until its cell ends; widgets make the kernel idle meanwhile, for a moment.
+            if (id) node.classList.add('parsimony-busy');
+            if (content.execution_state === 'idle' && parent_header.msg_type === 'execute_request') {
+              node.classList.remove('parsimony-busy');
+            }
             if (header.msg_type === 'shutdown_reply') end();
             if (header.msg_type === 'display_data') own.add(id);
             if (header.msg_type === 'update_display_data' && id && !own.has(id)) {
