@@ -210,9 +210,8 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     called = _model_name(value)
     if called is None:
         raise TurnError(
-            f"The variable {name!r} holds no model but {type(value).__name__!r}. Name a model, "
-            "such as openai/gpt-5, or a variable with an object that has a name and a method "
-            "stream."
+            f"The variable {name!r} is of type {type(value).__name__}, not a model. Name a model, "
+            "such as openai/gpt-5, or a variable whose object has a name and a stream method."
         )
     if not called.isprintable() or not called.strip() or "," in called:
         raise TurnError(
@@ -288,7 +287,7 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
     shown, steps = next((each for each in worked if each[1]), (named, ()))
     if not steps:
         raise TurnError(
-            f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
+            f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} shows "
             "what happened."
         )
     # Editors read `# %%` as the start of a cell.

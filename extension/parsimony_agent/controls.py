@@ -80,7 +80,7 @@ class Prompt(Control):
         # Acquired by the first reply, or when the question is closed.
         self._taken = threading.Lock()
         # The question above says how to answer without buttons.
-        self.instead = f"{show} in a cell draws this again, and keeps it."
+        self.instead = f"To draw this again and keep it, run {show} in a cell."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(
@@ -165,7 +165,7 @@ class Prompt(Control):
 
     def tell(self, markup: str) -> None:
         """Show the outcome in the closed widget; ``markup`` is HTML with foreign text escaped."""
-        markup += f"<p>Not yet in the notebook's file: {html_text(self.instead)}</p>"
+        markup += f"<p>Not saved in the notebook yet. {html_text(self.instead)}</p>"
         if self._taken.locked() and self.state == "":  # not where the kernel ends
             self._show(markup)
 

@@ -146,7 +146,7 @@ def procedure(magics: AgentMagics, file: str) -> Told:
         rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
     rows += [("rule, enforced", rule) for rule in task.rules.in_words()]
     rows += [("a reminder", rule) for rule in task.constraints]
-    return table(("what", "says"), rows, empty="It can be used, and has no rules.", widest=_SAYS)
+    return table(("what", "says"), rows, empty="It is valid and has no rules.", widest=_SAYS)
 
 
 def artifacts(magics: AgentMagics, **flags: bool) -> Told:
@@ -167,7 +167,7 @@ def artifacts(magics: AgentMagics, **flags: bool) -> Told:
 def own_tools(session: Session, magic: str) -> Told:
     """List the user's functions that are tools, and the MCP servers with their state."""
     rows = [(each.name, first_line(each.description)) for each in session.tools.added().values()]
-    empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
+    empty = f"You have no tools yet. {magic} tools add NAME makes your function one."
     mine = table(("tool", "what it does"), rows, empty=empty)
     mcp = [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
     if not mcp:
@@ -265,8 +265,8 @@ def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = 
     requests = session.sent(found.run_id)
     if not requests:
         return note(
-            f"No request of turn {found.ordinal} is on record: none was sent, as where a recording "
-            "answers, or it was purged."
+            f"No request of turn {found.ordinal} is on record: none was sent (a recording "
+            "may have answered), or it was purged."
         )
     number = request or len(requests)
     if number > len(requests):

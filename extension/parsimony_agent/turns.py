@@ -146,7 +146,7 @@ class Turns:
                 record.settle_prompt()
             else:
                 record.place = Place() if here else Place(displays)
-                record.settle_prompt("It goes on in the cell that answered.")
+                record.settle_prompt("The turn continues in the cell that answered.")
 
         events = session.resume(words, turn_id=question.run_id, nonce=question.nonce, stop=stop)
         await self._follow(record, events, begun)

@@ -180,15 +180,16 @@ class Approving:
         data = None if result.failure is None else result.failure.partial_data
         if reach is not None and permit.open_end:
             uncertain = LATE_UNCERTAIN.failure(
-                f"{reach.sentence} The same was begun before, and has no known end. It did not run "
-                "again",
+                f"{reach.sentence} The same was started before, and its outcome is unknown. It was "
+                "not run again",
                 partial_data=data,
             )
             return asked(uncertain, attempt.tool, permit.open_end, "Did it happen?")
         if reach is None or permit.why_not or self.refuses(attempt) is not None:
             return result
         found, own = self._found(attempt)
-        after = (*(each.sentence for each in found), *own)
+        allowed = self.granted.previewed.get(attempt.code, ())
+        after = (*(each.sentence for each in found if each not in allowed), *own)
         places = dict.fromkeys((reach.sentence, *after))
         failure = _ask(attempt, tuple(places), permit.sha(reach))
         return ToolResult.from_failure(replace(failure, partial_data=data))
@@ -299,7 +300,7 @@ def _of_tool(tool: Tool) -> tuple[str, ...]:
     if tool.effect == "write":
         reason = " writes outside the notebook"
     elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
-        reason = " sounds as if it changed something outside, and does not say what it does"
+        reason = " sounds like a change outside the notebook, and doesn't declare its effect"
     else:
         return ()
     return (tool.name + reason,)

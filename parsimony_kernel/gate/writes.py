@@ -76,7 +76,7 @@ class Writes:
         _, trouble = _tried(lambda: self._effects.intend(*self._identity(tool, inputs)))
         if trouble is not None:
             return _unrecorded(tool, _NOT_RUN, trouble)
-        sentence = f"{tool.name}: an earlier attempt of it has no known end"
+        sentence = f"{tool.name}: the outcome of an earlier attempt is unknown"
         begun = LATE_UNCERTAIN.failure(sentence, tool_name=tool.name)
         return await self._look_up(tool, inputs, stop, standing, begun)
 

@@ -144,7 +144,7 @@ class Home:
         events, code = self.events(record.run_id), "\n".join(held_lines(record.pending_call))
         own = {name for event in events for name in getattr(event, "variables", ())}
         needed = read(code).reads - own if gone and record.pending_call else frozenset()
-        names = " and ".join(f"`{name}`" for name in gone if name in needed)
+        names = " and ".join(repr(name) for name in gone if name in needed)
         are, them = ("are", "them") if " and " in names else ("is", "it")
         remedy = f"Run the cell that makes {them} again, then answer."
         return names and f"The code needs {names}, which {are} no longer in the notebook. {remedy}"

@@ -124,8 +124,8 @@ def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
         if len(heirs) != 1 or not journal.move_notebook(name, heirs[0]):
             return ""
         return (
-            f"The notebook that had this name before is {heirs[0]!r} now, and its turns went with "
-            "it: this one begins without them."
+            f"The notebook that had this name before is {heirs[0]!r} now and keeps its turns: "
+            "this one begins without them."
         )
     known = (each for each in names if not _OF_A_LIFE.fullmatch(each))
     found = [other for other in known if _have_in_common(turns_of(other), cells)]
@@ -137,7 +137,7 @@ def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
         return f"This notebook was moved here from {other!r}, and its turns came along."
     return (
         f"This notebook is a copy of {' or '.join(map(repr, found))}: it begins its own history. "
-        f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
+        f"To list the original's turns: jupyter parsimony runs --notebook {other}"
     )
 
 

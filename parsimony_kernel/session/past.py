@@ -246,7 +246,7 @@ class Past:
         if chosen not in known:
             raise SessionError(
                 f"Turn {chosen} cannot {what}: it changed no variable since this kernel started, "
-                "is undone or done already, or held too much to be kept. Those that can: "
-                f"{', '.join(map(str, sorted(known)))}."
+                "is undone or re-applied already, or changed too much to keep. "
+                f"Turns that can {what}: {', '.join(map(str, sorted(known)))}."
             )
         return chosen, known[chosen]

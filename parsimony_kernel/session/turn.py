@@ -81,7 +81,7 @@ _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # Replaces the list of undone names when the share mode hides names.
 _GONE_BACK = "The variables are as they were before."
-_ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
+_ASK_AGAIN = "The question still waits: answer it again later, with %agent answer."
 # Transient failures: a question whose answer ran into one can be answered again.
 _PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
 # Turn status by terminal event, and the event's field that holds the summary.

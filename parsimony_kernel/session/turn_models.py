@@ -152,7 +152,7 @@ class Cassettes:
     def _tape(self) -> Tape:
         if self._name == NAMELESS:
             raise SessionError(
-                "Nobody says which notebook this is, so its recording has no name. Save it as a "
+                "The notebook's name is unknown, so its recording has none. Save it as a "
                 "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
             )
         tape = Tape(path_of(self._folder / self._name), self._name)
@@ -171,8 +171,8 @@ class Cassettes:
         player = Player(tape.read(), words, occurrence, place, shown=shown)
         if named is not None and ", ".join(names_in(named, self._environ)) != player.name:
             raise SessionError(
-                f"The recording of this request is of {player.name!r}, and the cell asks for "
-                f"{named!r}. Record the cell again with --record, or leave its model out."
+                f"This request was recorded with {player.name!r}, but the cell asks for {named!r}. "
+                "Record the cell again with --record, or leave its model out."
             )
         return player
 

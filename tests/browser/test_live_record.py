@@ -30,6 +30,10 @@ def test_live_turn_ends_as_saved(lab: Lab, server: Server) -> None:
     watch_frames(cell)
     stop = cell.get_by_role("button", name="Stop")
     expect(stop).to_be_visible()
+    # A widget's messages make the kernel idle for a moment.
+    lab.page.wait_for_timeout(1500)
+    expect(progress.get_by_text("cut off")).to_be_hidden()
+    expect(progress).not_to_contain_text("toolbar")
     lab.picture("live-1-waiting", cell)
 
     server.give_cue()

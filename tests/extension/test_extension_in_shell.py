@@ -270,7 +270,7 @@ def test_function_becomes_tool_and_is_removed(
     shell.run_cell("%agent tools")
     shell.run_cell("%agent tools remove area")
     shell.run_cell("%agent tools")
-    none = "No function of yours is a tool. %agent tools add NAME makes one."
+    none = "You have no tools yet. %agent tools add NAME makes your function one."
     printed = capsys.readouterr().out.split("\n")
     assert [line for line in printed if line] == [
         none,
@@ -329,7 +329,7 @@ def test_other_name_means_the_variable(
     ],
 )
 def test_variable_without_model_is_one_sentence(value: Any, held: str) -> None:
-    with pytest.raises(TurnError, match=f"'mine' holds no model but '{held}'"):
+    with pytest.raises(TurnError, match=f"'mine' is of type {held}, not a model"):
         chosen_model("mine", {"mine": value})
 
 

@@ -265,7 +265,7 @@ def test_allowed_code_whose_table_was_deleted_is_not_run_and_still_waits(
     assert not shell.run_cell("%agent answer 1").success
     told = capsys.readouterr().out
     missing = (
-        f"The code needs `{table}`, which is no longer in the notebook. Run the cell that makes"
+        f"The code needs {table!r}, which is no longer in the notebook. Run the cell that makes"
     )
     assert f"Not run. {missing}" in told
     assert f"{missing} it again, then answer." in said("%agent show")

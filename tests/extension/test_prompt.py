@@ -133,7 +133,7 @@ def test_foreign_text_is_cleaned() -> None:
 )
 def test_undrawable_widget_says_what_draws_it(magic: str, turn: int, shown: str) -> None:
     data, _ = Prompt(CHOICES, lambda _: None, magic=magic, turn=turn).bundle()
-    assert data["text/plain"] == f"{shown} in a cell draws this again, and keeps it."
+    assert data["text/plain"] == f"To draw this again and keep it, run {shown} in a cell."
 
 
 def test_page_that_draws_no_updates_shows_continuation_in_widget() -> None:
@@ -144,8 +144,8 @@ def test_page_that_draws_no_updates_shows_continuation_in_widget() -> None:
     (shown,) = prompt.widget.children
     assert "Going on" in shown.value
     prompt.tell("<p>There it is.</p>")
-    how = "%agent show 4 in a cell draws this again, and keeps it."
-    told = f"Not yet in the notebook's file: {how}"
+    how = "To draw this again and keep it, run %agent show 4 in a cell."
+    told = f"Not saved in the notebook yet. {how}"
     assert shown.value == f"<p>There it is.</p><p>{told}</p>"
     assert shown.comm is not None
 

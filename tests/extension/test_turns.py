@@ -250,7 +250,7 @@ async def test_answer_in_another_cell_closes_buttons() -> None:
     second = notebook.begin("c2")
     await notebook.answer("2")
     assert widgets(first) == 0
-    assert first.text.endswith("It goes on in the cell that answered.")
+    assert first.text.endswith("The turn continues in the cell that answered.")
     assert "Finished as asked." not in first.text
     assert "Finished as asked." in second.text
     assert "plot it" not in second.text

@@ -141,7 +141,7 @@ def test_export_says_how_to_answer(place: Path) -> None:
     instead = "Yes, publish it No, leave it To answer, run %agent answer --turn 1 NUMBER in a cell."
     instead += " Kernel restarted? Run the cells above and this one again. Already answered?"
     instead += " %agent show 1 draws the answer."
-    how = "%agent show 1 in a cell draws this again, and keeps it."
+    how = "To draw this again and keep it, run %agent show 1 in a cell."
     for export in (as_html, as_markdown):
         page = export(notebook)
         assert missing(words(f"{asked} {instead} {how}"), page.words) == []

@@ -595,7 +595,7 @@ async def test_failed_reconciliation_becomes_a_question(office: Office, reconcil
     assert failure.metadata[EFFECT_KEY] == KEY
     assert office.effects.standing(KEY) == Standing("intended")
     again = failure_of(await sent(write, office.effects))
-    assert "no known end" in again.explanation
+    assert "outcome of an earlier attempt is unknown" in again.explanation
     assert office.sent == ["ann"]
 
 

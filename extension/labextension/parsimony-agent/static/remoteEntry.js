@@ -11,7 +11,7 @@
   const FITTING = `.jp-OutputArea:has(.parsimony-record) {
     .jp-RenderedVegaCommon5 { margin-left: 0 }
     svg.marks { max-width: 100%; height: auto }
-    .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }
+    .jp-OutputArea-output.lm-Panel:not(:has(*)) { display: none }
   }
   .parsimony-busy .pk-cut { display: none }`;
   const UNDER_WAY = /(pk-progress"[^>]*>)\s*<p class="pk-note">[^]*?<\/p>\s*<p class="pk-note pk-cut">/;
