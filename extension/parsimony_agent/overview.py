@@ -33,7 +33,7 @@ from parsimony_kernel.session.turn_values import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.outline import STATE_WORDS, cost_words
+from parsimony_kernel.view.outline import WORDS, cost_words
 from parsimony_kernel.view.plain_text import record_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
     for each in turns:
         # Local time, to the minute.
         started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
-        status = STATE_WORDS.get(each.status, each.status)
+        status = WORDS["states"].get(each.status, each.status)
         with suppress(SessionError):  # a damaged entry hides no turn
             status = "undone" if is_taken_back(session.events(each.run_id)) else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))

@@ -105,14 +105,14 @@ def _described(turn: TurnRow) -> dict[str, Any]:
 
 def _listing(turns: list[TurnRow], more: int) -> str:
     from parsimony_agent.tables import table
-    from parsimony_kernel.view.outline import STATE_WORDS
+    from parsimony_kernel.view.outline import WORDS
 
     rows = [
         (
             short_id(turn.run_id),
             turn.notebook,
             str(turn.ordinal),
-            STATE_WORDS.get(turn.status, turn.status),
+            WORDS["states"].get(turn.status, turn.status),
             turn.started_at[:16].replace("T", " "),
             turn.request or "(purged)",
         )

@@ -28,7 +28,7 @@ _FOLDERS = r"(?<![\w.-])(?:/[^/\s:\"']{1,200}+){1,40}/"
 _LIBRARY_PATH = re.compile(_FOLDERS + "(?:site|dist)-packages/")
 _MODULE_PATH = re.compile(_FOLDERS + r"([^/\s:\"']{1,200}\.py)\b")
 # How Python words a missing file.
-_MISSING = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
+MISSING_FILE = re.compile(r"\bFileNotFoundError: \[Errno 2\] No such file or directory: ")
 
 
 def plain(text: str) -> str:
@@ -72,7 +72,7 @@ def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
 
 def cut_steady(text: str) -> str:
     """Return an error's ``text`` as a sentence, without what differs between processes."""
-    return cut(_MISSING.sub("There is no file ", steady(text[:READ_CHARS])))
+    return cut(MISSING_FILE.sub("There is no file ", steady(text[:READ_CHARS])))
 
 
 def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:

@@ -45,9 +45,6 @@ _DENIED = re.compile(r"This was not allowed\. (?:Nothing was run\.)?")
 # The location at the end of an error.
 _AT_LINE = re.compile(r" at line \d+: [^\n]*$")
 
-# Arguments displayed elsewhere than in the list of arguments.
-_CODE_ARGUMENTS = frozenset({"code", "purpose"})
-
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
     """Return the view after all of ``events``."""
@@ -106,9 +103,8 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.Handoff():
             rationale = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != rationale]
-            what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            kind, words = _why_not(view, event.rationale)
-            _close(view, "handed_off", kind, words, **what_now)
+            kind, words = _why_not(view, esc.MISSING_FILE.sub("There is no file ", event.rationale))
+            _close(view, "handed_off", kind, words, Why=blockers, Try=event.suggested_next_steps)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
             _close(view, "stopped", "partial", event.missing, **known)
@@ -173,8 +169,8 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
     again = {name: getattr(block, name) for name in ("message", "state", "retries")}
-    is_retry = bool(block.retries)  # only a retry repeats a retry
-    is_like = isinstance(last, bl.RecoveryBlock) and bool(last.retries) == is_retry
+    # Only a retry repeats a retry.
+    is_like = isinstance(last, bl.RecoveryBlock) and bool(last.retries) == bool(block.retries)
     if isinstance(last, bl.RecoveryBlock) and is_like and replace(last, **again, key="") == block:
         # The same failure again: update the count of one block instead of adding another.
         view.put(last, **again)
@@ -261,7 +257,8 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
     given = event.arguments
     purpose = cut(str(given.get("purpose") or ""), ARGUMENT_CHARS)
     code = given["code"] if isinstance(given.get("code"), str) else ""
-    others = [each for each in given.items() if each[0] not in _CODE_ARGUMENTS][:12]
+    # Code and purpose are displayed elsewhere.
+    others = [each for each in given.items() if each[0] not in ("code", "purpose")][:12]
     arguments = [(cut(str(name), 80), cut(_as_text(each), ARGUMENT_CHARS)) for name, each in others]
     tool = cut(event.tool_name, ARGUMENT_CHARS)
     view.use(steps=max(view.used.steps, number))

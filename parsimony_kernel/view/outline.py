@@ -25,11 +25,7 @@ LISTED = 40
 CODE_CHARS = 20_000
 
 # Words for states of a turn, kinds of failures, actions, and the ends of a run.
-_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-STATE_WORDS: dict[str, str] = _WORDS["states"]
-KIND_WORDS: dict[str, str] = _WORDS["kinds"]
-ACTION_WORDS: dict[str, str] = _WORDS["actions"]
-_END_WORDS: dict[str, str] = _WORDS["ends"]
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 # What a saved record of a turn under way says; our Lab extension hides it while updates come.
@@ -58,12 +54,11 @@ def outline(block: bl.Block) -> pt.Section:
         case bl.QuestionBlock():
             parts, state = _question(block), "pending" if block.reply is None else "answered"
         case bl.EndBlock():
-            kind, label, parts = block.kind, _END_WORDS[block.kind], _end(block)
+            kind, label, parts = block.kind, WORDS["ends"][block.kind], _end(block)
         case bl.FooterBlock():
             label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            cut_off = pt.Paragraph((_CUT_OFF,), "note pk-cut")
-            parts = iter([pt.note(progress_words(block)), cut_off])
+            parts = iter([pt.note(progress_words(block)), pt.Paragraph((_CUT_OFF,), "note pk-cut")])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
     return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
@@ -87,7 +82,7 @@ def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
 def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
     if block.kind != "result":
         why = block.words or "the run was stopped"
-        yield pt.Title(_END_WORDS[block.kind], why if block.kind == "cancelled" else "")
+        yield pt.Title(WORDS["ends"][block.kind], why if block.kind == "cancelled" else "")
     if block.kind == "partial":
         yield from _labelled("Missing", block.words)
     elif block.kind != "cancelled":
@@ -131,8 +126,9 @@ def _purpose(step: bl.StepBlock) -> str:
 
 
 def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
-    state = "" if step.state == "done" else step.state
-    yield pt.Title(f"Step {step.number}", _purpose(step), state)
+    yield pt.Title(
+        f"Step {step.number}", _purpose(step), "" if step.state == "done" else step.state
+    )
     if step.code.strip():
         yield pt.Verbatim(f"Code of step {step.number}", both_ends(step.code, CODE_CHARS), "python")
     elif step.tool_type in ("function", "plan") and step.arguments:
@@ -155,8 +151,7 @@ def png_of(figure: bl.FigureBlock) -> str | None:
 
 def picture_source(figure: bl.FigureBlock) -> str:
     """Return a data URL of the figure's pixels, or of its SVG as an image, which runs nothing."""
-    png = png_of(figure)
-    if png:
+    if png := png_of(figure):
         return f"data:image/png;base64,{png}"
     if figure.svg and "<svg" in figure.svg:
         encoded = base64.b64encode(figure.svg.encode("utf-8", "replace")).decode("ascii")
@@ -177,9 +172,7 @@ def recovery_state(event: AgentError, action: str) -> str:
     if event.fallback:
         return f"going on with {event.fallback}"
     is_retried = action in ("retry", "narrow_scope")
-    state = ACTION_WORDS.get(action, "going on")
-    if event.put_back:
-        state = "going back"
+    state: str = "going back" if event.put_back else WORDS["actions"].get(action, "going on")
     if not event.recoverable and (is_retried or not action):
         state = "this cannot be recovered"
     if event.budget == 0 or not is_retried:
@@ -189,7 +182,7 @@ def recovery_state(event: AgentError, action: str) -> str:
 
 
 def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
-    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=block.state)
+    yield pt.Title(WORDS["kinds"].get(block.kind, "Something went wrong"), state=block.state)
     # Notes above the fold say what was felt.
     if block.message.strip() and block.kind not in _FELT and not block.fallback:
         yield pt.note(*pt.spans_of(block.message))
@@ -318,8 +311,8 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
         answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
         changes.pop(f"Your answer: {LABELS[Choice.do_not_run_it]}", None)
-    told = [*dict.fromkeys(map(outline, answered)), *([notes(*changes)] if changes else [])]
-    head[end:end] = told
+    told = [*dict.fromkeys(map(outline, answered))]
+    head[end:end] = [*told, notes(*changes)] if changes else told
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]
