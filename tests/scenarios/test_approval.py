@@ -350,6 +350,17 @@ class TestTheStatement:
         assert session.executor.variables() == {"runs": []}
         assert "What ran before it was undone" in read_by_model(session)[0]
 
+    async def test_second_question_names_only_what_is_not_yet_allowed(
+        self, scripted: Any, tmp_path: Path
+    ) -> None:
+        then = "with open({'to': '../second'}['to'], 'a') as f:\n    n = f.write('x')"
+        session = scripted(call("run_code", code=f"{SHELL}\n{then}"), DONE)
+        assert "starts another program" in (question(await ask(session)).context or "")
+        again = question(await gather(session.resume("Run it")))
+        assert "second" in (again.context or "")
+        assert "starts another program" not in (again.context or "")
+        assert not (tmp_path.parent / "second").exists()
+
     async def test_declined_second_reach_keeps_first_effect_once(
         self, scripted: Any, tmp_path: Path
     ) -> None:
