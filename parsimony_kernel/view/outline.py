@@ -126,9 +126,8 @@ def _purpose(step: bl.StepBlock) -> str:
 
 
 def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
-    yield pt.Title(
-        f"Step {step.number}", _purpose(step), "" if step.state == "done" else step.state
-    )
+    state = "" if step.state == "done" else step.state
+    yield pt.Title(f"Step {step.number}", _purpose(step), state)
     if step.code.strip():
         yield pt.Verbatim(f"Code of step {step.number}", both_ends(step.code, CODE_CHARS), "python")
     elif step.tool_type in ("function", "plan") and step.arguments:
