@@ -32,9 +32,8 @@ from parsimony_kernel.session.turn_values import (
     options_of,
     sentence,
 )
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import PendingRow
-from parsimony_kernel.storage.sent import SentRequest, sent_by
+from parsimony_kernel.storage.run_log import JournalEffects, SentRequest, sent_by
 
 
 class NotebookSession(Home):

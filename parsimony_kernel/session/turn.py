@@ -67,9 +67,9 @@ from parsimony_kernel.session.turn_values import (
     shown_limits,
 )
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
 

@@ -17,9 +17,8 @@ from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
 from parsimony_kernel.storage import journal as purging
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
-from parsimony_kernel.storage.sent import SentLog, sent_by
+from parsimony_kernel.storage.run_log import JournalEffects, SentLog, sent_by
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 from tests.tiers import every
 
