@@ -13,10 +13,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from email import message_from_bytes
+from email import message_from_string
 from enum import StrEnum
 from typing import Any
 
@@ -158,10 +157,12 @@ class LoopbackProvider:
         self._trouble: list[Exception] = []
 
     def __enter__(self) -> "LoopbackProvider":
-        opened = Future[str]()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._live(opened),), daemon=True)
+        listening, opened = socket.create_server(("127.0.0.1", 0)), threading.Event()
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        serving = self._live(listening, opened)
+        self._thread = threading.Thread(target=asyncio.run, args=(serving,), daemon=True)
         self._thread.start()
-        self.url = opened.result()
+        opened.wait()
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
@@ -178,11 +179,11 @@ class LoopbackProvider:
         if left is not None:
             raise AssertionError(f"after {len(self.requests)} requests nobody asked for {left!r}")
 
-    async def _live(self, opened: Future[str]) -> None:
+    async def _live(self, listening: socket.socket, opened: threading.Event) -> None:
         """Serve until the ``with`` ends, which cancels the connections that are left."""
         self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=100)
-        opened.set_result(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        server = await asyncio.start_server(self._serve, sock=listening)
+        opened.set()
         await self._is_over.wait()
         server.close()
 
@@ -190,11 +191,11 @@ class LoopbackProvider:
         """Answer one request on one connection, which closes behind it."""
         came = None
         try:
-            start, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
-            headers = {name.lower(): value for name, value in message_from_bytes(rest).items()}
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("iso-8859-1")
+            start, _, rest = head.partition("\r\n")
+            headers = {name.lower(): value for name, value in message_from_string(rest).items()}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
-            path = start.split()[1].decode()
-            came = Recorded(path, headers, json.loads(body) if body else {})
+            came = Recorded(start.split()[1], headers, json.loads(body) if body else {})
             await self._answer(came, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # a client may go away; anything else is a bug of this server or of a step

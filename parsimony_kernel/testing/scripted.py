@@ -9,7 +9,7 @@ import copy
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from parsimony_kernel.core.chat import (
     Completion,
@@ -105,7 +105,7 @@ def _last(request: ModelRequest) -> str:
 class HangingModel:
     """Never answers: at the "first token", "mid-stream", or at every "back-off"."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: Literal["first token", "mid-stream", "back-off"]) -> None:
         self.name = f"stalling ({place})"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:

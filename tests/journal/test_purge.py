@@ -192,9 +192,9 @@ def test_turn_that_is_needed_or_goes_on_meanwhile_stays(
     aged(journal, clock)
     empty = purging._empty
 
-    def while_another_writes(db: sqlite3.Connection, run_id: str) -> None:
+    def while_another_writes(db: sqlite3.Connection, run_id: str) -> bool:
         db.execute(meanwhile)
-        empty(db, run_id)
+        return empty(db, run_id)
 
     monkeypatch.setattr(purging, "_BATCH", 1)
     monkeypatch.setattr(purging, "_empty", while_another_writes)
