@@ -47,7 +47,7 @@ class Worded(StrEnum):
 
     words: str
 
-    def __new__(cls, value: str, words: str) -> Self:
+    def __new__(cls, value: str, words: str = "") -> Self:
         member = str.__new__(cls, value)
         member._value_, member.words = value, words
         return member
