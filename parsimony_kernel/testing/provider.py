@@ -199,7 +199,7 @@ class LoopbackProvider:
             await self._answer(came, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # a client may go away; anything else is a bug of this server or of a step
-        except Exception as exc:
+        except Exception as exc:  # boundary: tool - a step of the script, raised at the end
             self._trouble.append(exc)
         finally:
             writer.transport.abort()
