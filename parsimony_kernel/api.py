@@ -18,7 +18,7 @@ from IPython import get_ipython
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.chat import Completion, FunctionCall, ModelRequest, ToolCall, answer
-from parsimony_kernel.core.choices import LABELS, Choice, offered_in
+from parsimony_kernel.core.choices import Choice, offered_in
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
@@ -264,7 +264,7 @@ class Notebook(AbstractContextManager["Notebook"]):
                 reply, refused = Choice.run_it, ""
         finally:
             # Where asking failed, too, the question does not wait for ever.
-            goes_on = self._session.resume(LABELS[reply], turn_id=event.suspension_record.run_id)
+            goes_on = self._session.resume(reply.words, turn_id=event.suspension_record.run_id)
             refused = await self._drive(goes_on, relay) or refused
         return refused
 

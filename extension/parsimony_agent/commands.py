@@ -98,7 +98,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     session = magics.session
     with magics.user_cells.apart():
         number = None if named is None else resolve_turn(session.turns(), named).ordinal
-        ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
+        ordinal, back = session.past.undo(number, redo=is_redo)
     turn = next(each for each in session.turns() if each.ordinal == ordinal)
     made = session.granted[turn.run_id].made if turn.run_id in session.granted else ()
     files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())

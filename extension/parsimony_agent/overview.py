@@ -39,7 +39,7 @@ from parsimony_kernel.view.plain_text import record_of
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
     from parsimony_kernel.storage.journal import TurnRow
-    from parsimony_kernel.storage.sent import SentRequest
+    from parsimony_kernel.storage.run_log import SentRequest
 
 _ANY_WORDS = "(your request)"
 _SAYS = 600

@@ -144,7 +144,7 @@ class Agent:
         """The key that seals suspensions.
 
         Raises:
-            KeyringError: there is none, or it cannot be read.
+            StorageError: there is none, or it cannot be read.
         """
         return self.signing_key()[0]
 

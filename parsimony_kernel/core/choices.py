@@ -6,33 +6,24 @@ stored in the sealed record. A click sends the choice's number; typed words are 
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from enum import StrEnum
 
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.core.text import Worded
 
 
-class Choice(StrEnum):
+class Choice(Worded):
     """The choices of the gate's own questions. Choices made of data are known by number."""
 
-    run_it = "run_it"
-    allow_for_turn = "allow_for_turn"
-    do_not_run_it = "do_not_run_it"
-    happened = "happened"
-    did_not_happen = "did_not_happen"
-    go_on = "go_on"
-    stop = "stop"
+    run_it = "run_it", "Run it"
+    allow_for_turn = "allow_for_turn", "Allow this for the rest of the turn"
+    do_not_run_it = "do_not_run_it", "Don't"
+    happened = "happened", "It did"
+    did_not_happen = "did_not_happen", "It did not"
+    go_on = "go_on", "Go on"
+    stop = "stop", "Stop here"
 
 
-LABELS = {
-    Choice.run_it: "Run it",
-    Choice.allow_for_turn: "Allow this for the rest of the turn",
-    Choice.do_not_run_it: "Don't",
-    Choice.happened: "It did",
-    Choice.did_not_happen: "It did not",
-    Choice.go_on: "Go on",
-    Choice.stop: "Stop here",
-}
 APPROVAL = (Choice.run_it, Choice.allow_for_turn, Choice.do_not_run_it)
 ALLOWING = frozenset({Choice.run_it, Choice.allow_for_turn})
 OUTCOME = (Choice.happened, Choice.did_not_happen, Choice.stop)
@@ -64,7 +55,7 @@ _HAPPENED = dict.fromkeys(("it did", "yes"), Choice.happened) | dict.fromkeys(
 
 def labels_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
     """Return the label of each choice."""
-    return tuple(LABELS[each] if isinstance(each, Choice) else str(each) for each in choices)
+    return tuple(each.words if isinstance(each, Choice) else str(each) for each in choices)
 
 
 def ids_of(choices: Iterable[Choice | str]) -> tuple[str, ...]:
@@ -129,7 +120,7 @@ def read(reply: str, offered: Collection[str]) -> Choice | None:
     said = reply.strip()
     stops = _STOP.search(_GO_ON_INDEED.sub("", said)) is not None
     if Choice.run_it in offered:
-        if said.casefold() == LABELS[Choice.allow_for_turn].casefold():
+        if said.casefold() == Choice.allow_for_turn.words.casefold():
             return Choice.allow_for_turn
         if _RUN_IT.fullmatch(said):
             return Choice.run_it

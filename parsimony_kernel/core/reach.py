@@ -2,45 +2,31 @@
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import PurePath
 
+from parsimony_kernel.core.text import Worded
 
-class ReachKind(StrEnum):
-    """The kind of side effect."""
 
-    shell = "shell"
-    network = "network"
-    deletion = "deletion"
-    outside_write = "outside_write"
-    installation = "installation"
-    secret = "secret"
-    process = "process"
-    dynamic_code = "dynamic_code"
-    forgetting = "forgetting"
-    runnable = "runnable"
-    unpickling = "unpickling"
-    replacing = "replacing"
+class ReachKind(Worded):
+    """The kind of side effect, and what the code does."""
+
+    shell = "shell", "starts another program"
+    network = "network", "talks to the network"
+    deletion = "deletion", "deletes or moves files"
+    outside_write = "outside_write", "writes outside the workspace"
+    installation = "installation", "changes the installed packages"
+    secret = "secret", "reads keys or passwords"
+    process = "process", "interferes with running processes"
+    dynamic_code = "dynamic_code", "runs code that cannot be read beforehand"
+    forgetting = "forgetting", "forgets every variable, the person's own too"
+    runnable = "runnable", "writes a file that is run later"
+    unpickling = "unpickling", "loads a file that can run code while it is loaded"
+    replacing = "replacing", "replaces a file that is too large to be kept for undo"
 
 
 # The kinds that do more than read outside the notebook.
 _READING = {ReachKind.secret, ReachKind.forgetting, ReachKind.replacing, ReachKind.unpickling}
 ACTING = frozenset(ReachKind) - _READING
-
-_SAID = {
-    ReachKind.shell: "starts another program",
-    ReachKind.network: "talks to the network",
-    ReachKind.deletion: "deletes or moves files",
-    ReachKind.outside_write: "writes outside the workspace",
-    ReachKind.installation: "changes the installed packages",
-    ReachKind.secret: "reads keys or passwords",
-    ReachKind.process: "interferes with running processes",
-    ReachKind.dynamic_code: "runs code that cannot be read beforehand",
-    ReachKind.forgetting: "forgets every variable, the person's own too",
-    ReachKind.runnable: "writes a file that is run later",
-    ReachKind.replacing: "replaces a file that is too large to be kept for undo",
-    ReachKind.unpickling: "loads a file that can run code while it is loaded",
-}
 
 # The calls that show which of both a deletion is.
 _MOVING = re.compile(r"\bos\.(?:renames?|replace)\b|\bshutil\.move\b|\.(?:rename|replace)\(\)")
@@ -65,7 +51,7 @@ class Reach:
     @property
     def sentence(self) -> str:
         """Return a sentence for a person."""
-        does, seen = self.does or _SAID[self.kind], f"{self.what} {self.source_line}"
+        does, seen = self.does or self.kind.words, f"{self.what} {self.source_line}"
         if self.kind is ReachKind.deletion and not self.does:
             deletes, moves = (bool(each.search(seen)) for each in (_DELETING, _MOVING))
             if deletes != moves:

@@ -1,7 +1,8 @@
-"""Make text encodable as UTF-8, format counts, and get the text of any exception."""
+"""Make text encodable as UTF-8, format counts, name enumerations, and read any exception's text."""
 
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 
 def plural(noun: str, count: int) -> str:
@@ -39,3 +40,14 @@ def words_of(exc: BaseException) -> str:
         raise
     except BaseException:  # boundary: user object - its __str__
         return ""
+
+
+class Worded(StrEnum):
+    """An enumeration whose members each have words for people: ``name = value, words``."""
+
+    words: str
+
+    def __new__(cls, value: str, words: str = "") -> Self:
+        member = str.__new__(cls, value)
+        member._value_, member.words = value, words
+        return member

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from parsimony_agent import commands
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import locate
 from parsimony_agent.options import options_of
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -107,15 +106,7 @@ class _Visit:
     async def variables(self) -> Answer:
         """List variables, files and artifacts as a model's context does."""
         share, session = self._options().share, self._session
-        told, _ = notebook_in_words(
-            session.executor,
-            locate(self._magics.shell).parent,
-            session.artifacts(),
-            earlier_turns=len(session.turns()),
-            replaceable=(),
-            share=share,
-        )
-        return {"text": told}
+        return {"text": notebook_in_words(session, share, earlier_turns=len(session.turns()))[0]}
 
     async def record(self, turn: str = "") -> Answer:
         """Return the record of a turn, the newest by default."""

@@ -12,14 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.artifacts.provenance import environment
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentMessage, request_message
 from parsimony_kernel.core.outputs import DataFrameObject
@@ -28,10 +26,11 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
 from parsimony_kernel.execution.inspection import is_exactly
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
+from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
 from parsimony_kernel.session.turn_values import MENDING
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import TurnRow
 
 _INVENTORY_S = 2.0
 _MAX_ARTIFACTS = 20
@@ -71,49 +70,45 @@ _UNDONE = {
 
 
 def notebook_in_words(
-    executor: BaseCodeExecutor,
-    folder: Path,
-    artifacts: Sequence[LogEntry],
+    home: Home,
+    share: Share,
     *,
     request: str = "",
-    earlier_turns: int,
-    replaceable: tuple[str, ...],
-    share: Share = Share.samples,
-    today: date | None = None,
-    answers: Mapping[str, str] | None = None,
+    earlier_turns: int = 0,
+    replaceable: tuple[str, ...] = (),
+    is_reader: bool = True,
 ) -> tuple[str, tuple[str, ...]]:
     """Render the inventory: a block for the first message, and one line per part for people.
 
     Args:
-        executor: Holds the variables.
-        folder: The notebook's folder, listed for data files.
-        artifacts: Published artifacts, oldest first; the newest are listed.
+        home: The notebook: its variables, data files and artifacts, of which the newest are listed.
+        share: The share mode; with ``none`` the block only says that it is withheld.
         request: Variables named in it come first, then by kind and age.
         earlier_turns: How many earlier requests the model sees.
         replaceable: Names that the turn may rebind.
-        share: The share mode; with ``none`` the block only says that it is withheld.
-        today: Adds the date and the versions of libraries.
-        answers: The person's answers that still hold in this kernel, by question.
+        is_reader: Whether an LLM reads it: it gets the date and the versions of libraries. The
+            built-in model gets the person's earlier answers.
     """
     if share is Share.none:
         return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
-    variables, more = _variables(executor, share, request)
-    files = data_files(folder)
+    variables, more = _variables(home.executor, share, request)
+    files = data_files(home.folder)
     published = [
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
-        for artifact in artifacts[-_MAX_ARTIFACTS:]
+        for artifact in home.artifacts()[-_MAX_ARTIFACTS:]
     ]
+    today = f"{home.clock.now():%Y-%m-%d, %a}"
     versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
     context = notebook_context(
-        working_folder=folder.name,
+        working_folder=home.folder.name,
         files=files,
         variables=variables,
         more_variables=more,
         artifacts=published,
         replaceable=replaceable,
         kept_back=KEPT_OF_THE_NOTEBOOK[share],
-        answers=answers,
-        around={} if today is None else {"today": f"{today:%Y-%m-%d, %a}", "versions": versions},
+        answers={} if is_reader else home.answers,
+        around={"today": today, "versions": versions} if is_reader else {},
     )
     names = ", ".join(str(variable["name"]) for variable in variables)
     parts = (
@@ -368,28 +363,3 @@ def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
-
-
-# -- artifacts
-
-
-def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, ...]:
-    """Return the newest visible snapshot of each artifact in the workspace, oldest first.
-
-    Snapshots of forgotten turns are hidden, unless another turn published the same one.
-
-    Raises:
-        JournalError, StorageError: The journal or a log can't be read.
-    """
-
-    def visible(entries: Sequence[LogEntry]) -> list[LogEntry]:
-        hidden = journal.hidden([(each.run_id, each.path) for each in entries])
-        return [each for each in entries if (each.run_id, each.path) not in hidden]
-
-    newest = [entry for entry in store.list() if entry.kind != "notebook"]
-    shown = {entry.ref: [entry] for entry in visible(newest)}
-    found: list[LogEntry] = []
-    for entry in newest:
-        log = shown.get(entry.ref) or visible(store.history(entry.kind, entry.logical_id))
-        found += log[-1:]
-    return tuple(found)

@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -21,7 +21,7 @@ from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import context, notebook_identity
+from parsimony_kernel.session import notebook_identity
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
@@ -150,5 +150,19 @@ class Home:
         return names and f"The code needs {names}, which {are} no longer in the notebook. {remedy}"
 
     def artifacts(self) -> tuple[LogEntry, ...]:
-        """Return the newest snapshot of each published artifact, oldest first."""
-        return context.published(self.store, self.journal)
+        """Return the newest visible snapshot of each artifact in the workspace, oldest first.
+
+        Snapshots of forgotten turns are hidden, unless another turn published the same one.
+        """
+
+        def visible(entries: Sequence[LogEntry]) -> list[LogEntry]:
+            hidden = self.journal.hidden([(each.run_id, each.path) for each in entries])
+            return [each for each in entries if (each.run_id, each.path) not in hidden]
+
+        newest = [entry for entry in self.store.list() if entry.kind != "notebook"]
+        shown = {entry.ref: [entry] for entry in visible(newest)}
+        logs = (
+            shown.get(each.ref) or visible(self.store.history(each.kind, each.logical_id))
+            for each in newest
+        )
+        return tuple(log[-1] for log in logs if log)

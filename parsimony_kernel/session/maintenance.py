@@ -25,8 +25,8 @@ from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, TurnRow, old_copies, purge
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 # The foreseen ways in which an artifact cannot be made again.

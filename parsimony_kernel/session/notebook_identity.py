@@ -35,10 +35,8 @@ def name_in(workspace: Path, notebook: Path) -> str:
 
     A notebook outside of the workspace gets its absolute path.
     """
-    try:
-        return notebook.resolve().relative_to(workspace.resolve()).as_posix()
-    except ValueError:
-        return notebook.resolve().as_posix()
+    path, root = notebook.resolve(), workspace.resolve()
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def history_name(name: str, life: str = LIFE) -> str:

@@ -47,10 +47,6 @@ class Changes:
         """Runs with undone changes that can be redone, oldest first."""
         return tuple(run_id for run_id, entry in self._by_run.items() if entry.undone)
 
-    def size(self, run_id: str) -> int:
-        """Return the bytes held for a run."""
-        return sum(change.size for change in self._by_run[run_id].changes)
-
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
         """Record a change and written files of a run; a run that was suspended has several.
 
@@ -115,8 +111,8 @@ class Changes:
     def _make_room(self, but: str) -> None:
         """Drop the oldest runs beyond the limits, but never the run ``but``."""
         for oldest in [each for each in self._by_run if each != but]:
-            is_full = sum(map(self.size, self._by_run)) > MOST_BYTES
-            if is_full or len(self._by_run) > MOST_TURNS:
+            size = sum(each.size for entry in self._by_run.values() for each in entry.changes)
+            if size > MOST_BYTES or len(self._by_run) > MOST_TURNS:
                 del self._by_run[oldest]
 
 
@@ -185,28 +181,24 @@ class Past:
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be compared")
         return chosen, self.changes.diff(run_id)
 
-    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+    def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
         """Undo a turn's changes, by default those of the newest turn; return its number too.
 
         Variables bound or changed since are kept. A question of the turn waits no longer.
 
-        Raises:
-            SessionError: No changes of it are kept, or a turn is running.
-        """
-        self.must_be_free()
-        asking = [each.turn.run_id for each in self.journal.pending(self.history)]
-        chosen, run_id = self._chosen(ordinal, [*self.changes.runs, *asking], "be undone")
-        return chosen, self._turned(run_id)
-
-    def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        """Re-apply an undone turn, by default the oldest undone one; return its number too.
+        Args:
+            ordinal: The turn's number.
+            redo: Re-apply an undone turn instead, by default the oldest.
 
         Raises:
-            SessionError: It isn't undone, or a turn is running.
+            SessionError: No changes of it are kept, it isn't undone, or a turn is running.
         """
         self.must_be_free()
-        chosen, run_id = self._chosen(ordinal, self.changes.undone, "be re-applied", newest=False)
-        return chosen, self._turned(run_id, redone=True)
+        asking = (each.turn.run_id for each in self.journal.pending(self.history))
+        runs = self.changes.undone if redo else [*self.changes.runs, *asking]
+        what = "be re-applied" if redo else "be undone"
+        chosen, run_id = self._chosen(ordinal, runs, what, newest=not redo)
+        return chosen, self._turned(run_id, redone=redo)
 
     def replace_runs(self, run_ids: Collection[str]) -> PutBack:
         """Undo earlier runs of a cell, which another run of it replaces.

@@ -5,7 +5,6 @@ models of turns and keeps two turns from running at once. It doesn't depend on a
 """
 
 import threading
-import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime
@@ -24,7 +23,7 @@ from parsimony_kernel.execution.interrupt import stop_running_code
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
-from parsimony_kernel.session.turn_models import Cassettes, first_notice, require, with_effort
+from parsimony_kernel.session.turn_models import Cassettes, require, with_effort
 from parsimony_kernel.session.turn_values import (
     SessionError,
     TurnOptions,
@@ -32,9 +31,8 @@ from parsimony_kernel.session.turn_values import (
     options_of,
     sentence,
 )
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import PendingRow
-from parsimony_kernel.storage.sent import SentRequest, sent_by
+from parsimony_kernel.storage.run_log import JournalEffects, SentRequest, sent_by
 
 
 class NotebookSession(Home):
@@ -112,13 +110,9 @@ class NotebookSession(Home):
                 "The request is empty. Say what you want below %%agent, for example: "
                 "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
-        run_id = uuid.uuid4().hex
-        models = self._cassettes.models(run_id, request, cell_key, self._model, chosen)
-        notice = first_notice(models, chosen.share, self.journal, self.history)
-        if chosen.asked_by:
-            notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
-        turn = Turn(self, models, run_id, cell_key, chosen, stop=stop)
-        async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
+        models = self._cassettes.models(request, cell_key, self._model, chosen)
+        turn = Turn(self, models, cell_key, chosen, stop=stop)
+        async with aclosing(turn.run(partial(turn.begin, request))) as events:
             async for event in events:
                 yield event
 
@@ -134,8 +128,7 @@ class NotebookSession(Home):
         self.must_be_free()
         environ = with_effort(self.environ, chosen.effort)
         models = resolve_models(chosen.model or self._model, environ)
-        turn = Turn(self, models, uuid.uuid4().hex, cell_key, chosen)
-        return first_request(*turn.preview(request))
+        return first_request(*Turn(self, models, cell_key, chosen).preview(request))
 
     async def resume(
         self,
@@ -176,16 +169,14 @@ class NotebookSession(Home):
         # Resume with the model that asked; reuse the session's own if it has the same name.
         asked_by = record.model_id or self.model_name
         model = self._model if asked_by == self.model_name else asked_by
-        run_id, cell_key = record.run_id, row.turn.cell_key
         try:
             answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
             options = options_of(begun)
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
-        models = self._cassettes.models(
-            run_id, row.turn.request, cell_key, model, options, goes_on=True
-        )
-        turn = Turn(self, models, run_id, cell_key, options, asked=row, stop=stop)
+        cell, request = row.turn.cell_key, row.turn.request
+        models = self._cassettes.models(request, cell, model, options, goes_on=True)
+        turn = Turn(self, models, cell, options, asked=row, stop=stop)
         async with aclosing(turn.run(partial(turn.go_on, answer, choice, begun))) as events:
             async for event in events:
                 yield event

@@ -10,6 +10,7 @@ disk contains a secret; a model sees only the parts of the notebook that the sha
 import asyncio
 import os
 import re
+import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,7 @@ from parsimony_kernel.session.context import (
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
-from parsimony_kernel.session.turn_models import noting
+from parsimony_kernel.session.turn_models import first_notice, noting
 from parsimony_kernel.session.turn_values import (
     KEPT,
     SessionError,
@@ -67,9 +68,9 @@ from parsimony_kernel.session.turn_values import (
     shown_limits,
 )
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
 
@@ -108,7 +109,6 @@ class Turn(RunHooks):
         self,
         home: Home,
         models: Sequence[ChatModel],
-        run_id: str,
         cell_key: str,
         options: TurnOptions,
         *,
@@ -117,11 +117,11 @@ class Turn(RunHooks):
     ) -> None:
         super().__init__(home.breakers, home.tool_breakers)
         self._home, self._options, self._asked = home, options, asked
-        self.run_id, self._cell_key = run_id, cell_key
-        self.ordinal = asked.turn.ordinal if asked else 0
+        self.run_id = asked.turn.run_id if asked else uuid.uuid4().hex
+        self._cell_key, self.ordinal = cell_key, asked.turn.ordinal if asked else 0
         self.cancellation = stop or CancellationRequest()
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
-        self._models = noting(models, home.journal, run_id)
+        self._models = noting(models, home.journal, self.run_id)
         self._guardrails = options.guardrails()
         # How much of the notebook the first message shares.
         self._told = options.share if options.tells else Share.none
@@ -156,13 +156,11 @@ class Turn(RunHooks):
         finally:
             home.running = None
 
-    def begin(self, request: str, notice: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
-        """Start the turn with ``request``, undoing and replacing its cell's earlier turns.
-
-        Args:
-            notice: Text shown first in the record, after the notebook's and the journal's news.
-        """
+    def begin(self, request: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
+        """Start the turn with ``request``, undoing and replacing its cell's earlier turns."""
         home, request = self._home, self._secrets.clean(request)
+        asked_by = self._options.asked_by and f"Asked by {self._options.asked_by}."
+        first = first_notice(self._models, self._options.share, home.journal, home.history)
         self.ordinal = home.journal.begin_turn(
             self.run_id,
             notebook=home.history,
@@ -173,7 +171,7 @@ class Turn(RunHooks):
         try:
             back = home.past.replace_runs(self._runs_of_cell())
             state, told = self._state(agent, request, also=back.removed)
-            notices = (home.news, home.journal.news(), notice, self._trouble)
+            notices = (home.news, home.journal.news(), asked_by, first, self._trouble)
             started = self._started(
                 request=request,
                 shared=told,
@@ -307,17 +305,13 @@ class Turn(RunHooks):
         self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
     ) -> tuple[str, tuple[str, ...]]:
         """Render the notebook's inventory: a block for the model, and lines for people."""
-        home = self._home
         return notebook_in_words(
-            home.executor,
-            home.folder,
-            home.artifacts(),
+            self._home,
+            self._told,
             request=request,
             earlier_turns=earlier_turns,
-            today=home.clock.now().date() if self._is_reader else None,
-            replaceable=(*bound_by(home.executor, self._runs_of_cell()), *also),
-            share=self._told,
-            answers={} if self._is_reader else home.answers,
+            replaceable=(*bound_by(self._home.executor, self._runs_of_cell()), *also),
+            is_reader=self._is_reader,
         )
 
     def _runs_of_cell(self) -> frozenset[str]:

@@ -23,8 +23,7 @@ from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.session.notebook_identity import NAMELESS
 from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
-from parsimony_kernel.storage import durable
-from parsimony_kernel.storage import sent as record
+from parsimony_kernel.storage import durable, run_log
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal
 
@@ -79,7 +78,6 @@ class Cassettes:
 
     def models(
         self,
-        run_id: str,
         request: str,
         cell_key: str,
         model: str | ChatModel,
@@ -90,7 +88,6 @@ class Cassettes:
         """Return the models of a turn: a cassette player in a replay, else real models.
 
         Args:
-            run_id: The turn.
             request: What the person asks for.
             cell_key: The turn's cell.
             model: The notebook's model; a provider's is not called in a replay.
@@ -103,8 +100,8 @@ class Cassettes:
                 or was made with another model than the cell names.
         """
         named = options.model
-        mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
-        self._modes[run_id] = mode
+        mode = self._mode(self._modes.get(cell_key) if goes_on else options.cassette)
+        self._modes[cell_key] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
         cells = self._cells.setdefault(words, [])
         if cell_key not in cells:
@@ -188,7 +185,7 @@ def noting(
     A wrapped model raises ``FailureRaised`` instead of sending a request that can't be logged.
     """
 
-    log = record.SentLog(journal.database, run_id)
+    log = run_log.SentLog(journal.database, run_id)
 
     def logged(model: ChatModel) -> ChatModel:
         def put_down(request: ModelRequest) -> None:
@@ -218,7 +215,7 @@ def first_notice(
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
-    if not away or record.has_asked(journal.database, history, but=OFFLINE):
+    if not away or run_log.has_asked(journal.database, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

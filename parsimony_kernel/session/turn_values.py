@@ -11,6 +11,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
+from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
@@ -131,11 +132,7 @@ def held_lines(call: HeldCall | None) -> list[str]:
     """Return the exact call awaiting approval: lines of code, or the call with its arguments."""
     if call is None:
         return []
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        given = None
-    code = given.get("code") if isinstance(given, dict) else None
+    code = arguments_of(call.call).get("code")
     return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
 
 

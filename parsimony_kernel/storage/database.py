@@ -18,7 +18,7 @@ from typing import Any
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.keyring import Keyring, KeyringError
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import SEAL_TABLE, Seal
 from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 
@@ -174,7 +174,7 @@ class Database:
         """Raise what fails in the body as a ``JournalError`` about ``doing``."""
         try:
             yield
-        except (sqlite3.Error, KeyringError, RecursionError) as exc:
+        except (sqlite3.Error, durable.StorageError, RecursionError) as exc:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
 
     @contextmanager
@@ -263,9 +263,9 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
 
 
 def _sentence(exc: Exception, path: str, doing: str) -> str:
-    """Say what failed and what to do; a ``KeyringError`` says that itself."""
+    """Say what failed and what to do; an error of the keys says that itself."""
     said = str(exc)
-    if not isinstance(exc, KeyringError):
+    if not isinstance(exc, durable.StorageError):
         kind = getattr(exc, "sqlite_errorname", type(exc).__name__)
         named = (each for each in kind.split("_") if each in durable.TROUBLE["journal"])
         said = f"{exc}; {durable.TROUBLE['journal'][next(named, 'other')]}."

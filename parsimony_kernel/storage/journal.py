@@ -493,17 +493,16 @@ def purge(journal: SqliteJournal, before: datetime) -> Purged:
     with journal.database.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
-    emptied = 0
+    emptied, kept = 0, len(rows)
     for start in range(0, len(old), _BATCH):
         with journal.database.transaction(synced=True) as db:
             # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
             batch = json.dumps(old[start : start + _BATCH])
             still = db.execute(_STILL_OLD, {**limits, "batch": batch}).fetchall()
-            for (run_id,) in still:
-                _empty(db, run_id)
-        emptied += len(still)
-    return Purged(emptied, len(rows) - emptied, _shrink(journal))
+            emptied += sum([_empty(db, run_id) for (run_id,) in still])
+        kept -= len(still)
+    return Purged(emptied, kept, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
@@ -515,12 +514,14 @@ def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
     )
 
 
-def _empty(db: sqlite3.Connection, run_id: str) -> None:
-    """Empty the content of a run."""
-    db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
+def _empty(db: sqlite3.Connection, run_id: str) -> bool:
+    """Empty the content of a run; return whether it had any."""
+    before, emptied = db.total_changes, "UPDATE turns SET request = '', summary = ''"
+    db.execute(f"{emptied} WHERE run_id = ? AND request || summary <> ''", (run_id,))
     for table in ("suspensions", "effects", "sent"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
     db.execute("UPDATE events SET run_id = '', body = '' WHERE run_id = ?", (run_id,))
+    return db.total_changes > before
 
 
 def _shrink(journal: SqliteJournal) -> str:

@@ -9,8 +9,8 @@ shown, and never empty.
 import errno
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -18,7 +18,6 @@ from typing import Annotated, ClassVar
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
 
 # How long a question can be answered, in seconds, and so how long its key is of use.
@@ -26,11 +25,6 @@ GRACE_S = 7 * 86_400.0
 FILE = "keys.json"
 
 _SECRET_BYTES = 32
-
-
-class KeyringError(SessionError):
-    """The signing key cannot be made, read or changed. ``str()`` is one sentence with the
-    remedy."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +63,23 @@ class Keyring:
     def current(self) -> Key:
         """Return the key to sign with, created on first use.
 
-        Processes that create one concurrently all get the same key. ``KeyringError`` if it can be
+        Processes that create one concurrently all get the same key. ``StorageError`` if it can be
         neither read nor created.
         """
-        remedy = ", or set JUPYTER_DATA_DIR to a folder that can be written."
-        with _explained("There is no key to sign questions with: ", remedy):
+        try:
             keys = self._read()
             if not _signs(keys):
                 keys = self._change(lambda keys: keys if _signs(keys) else self._renewed(keys))
             # Its creator may have been killed before syncing its name.
             durable.settle(self._path)
+        except durable.StorageError as exc:
+            if exc.errno is None:  # a damaged file says itself what to do
+                raise
+            remedy = "or set JUPYTER_DATA_DIR to a folder that can be written."
+            raise durable.StorageError(
+                f"There is no key to sign questions with: {str(exc).rstrip('.')}, {remedy}",
+                code=exc.errno,
+            ) from exc
         return keys[-1]
 
     def get(self, key_id: str) -> Key | None:
@@ -88,15 +89,13 @@ class Keyring:
     def rotate(self) -> Key:
         """Create a new current key; the old one still verifies.
 
-        ``KeyringError`` if the new one can't be written.
+        ``StorageError`` if the new one can't be written.
         """
-        with _explained():
-            return self._change(self._renewed)[-1]
+        return self._change(self._renewed)[-1]
 
     def keys(self) -> tuple[Key, ...]:
         """Return all keys, newest first."""
-        with _explained():
-            return tuple(reversed(self._read()))
+        return tuple(reversed(self._read()))
 
     def _renewed(self, keys: Keys) -> Keys:
         """Return the keys with a new one that signs from now on."""
@@ -129,20 +128,12 @@ class Keyring:
         with suppress(ValidationError):  # it may quote a secret
             keys = _KEYS.validate_json(data)
         if keys is None or any(each.key_id != _id_of(each.secret) for each in keys):
-            raise KeyringError(
+            raise durable.StorageError(
                 f"The file of signing keys {str(self._path)!r} is damaged: restore it from a "
                 "backup, or delete it and run the cell again. A new key can't answer waiting "
                 "questions, and each journal must be accepted once: 'jupyter parsimony trust'."
             )
         return keys
-
-
-@contextmanager
-def _explained(before: str = "", after: str = ".") -> Iterator[None]:
-    try:
-        yield
-    except durable.StorageError as exc:
-        raise KeyringError(f"{before}{str(exc).rstrip('.')}{after}") from exc
 
 
 def _signs(keys: Keys) -> bool:

@@ -19,7 +19,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, Final
 
-from parsimony_kernel.storage.keyring import Key, Keyring, KeyringError
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.keyring import Key, Keyring
 
 # Tables that people and resumed turns rely on; the state of breakers isn't among them.
 SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "log_lines")
@@ -137,7 +138,7 @@ class Seal:
     def renew(self) -> None:
         """Reseal the current rows, whatever they are, with the current key.
 
-        ``KeyringError`` if there is no key.
+        ``StorageError`` if there is no key.
         """
         self._db.execute(_CREATE)
         self._put(self._keyring.current(), self._rows(), {})
@@ -193,9 +194,9 @@ class Seal:
         if key_id not in self._keys:
             try:
                 key = self._keyring.get(key_id) if key_id else self._keyring.current()
-            except KeyringError as exc:
-                # A damaged file has no cause. Going on would break the seal, and a retry may work.
-                if exc.__cause__ is None or getattr(exc.__cause__, "errno", None) in _PASSING:
+            except StorageError as exc:
+                # The file is damaged, or a retry may work: going on would break the seal.
+                if exc.errno is None or exc.errno in _PASSING:
                     raise
                 return None
             if key is not None:

@@ -5,19 +5,18 @@ server never sleeps: silence lasts until the client goes away or the server stop
 is as strict about transcripts as the strictest provider.
 """
 
-import contextlib
+import asyncio
 import json
 import math
 import re
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from email import message_from_string
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
 from typing import Any
 
 from parsimony_kernel.core.chat import Completion, Usage
@@ -26,8 +25,6 @@ from parsimony_kernel.testing.scripted import numbered, say
 _HELLO = say("Grüße — 你好")
 _USAGE = Usage(11, 7)
 _PIECE = 7
-# How soon the server sees that it is to stop.
-_POLL_S = 0.01
 
 
 class Wire(StrEnum):
@@ -153,22 +150,26 @@ class LoopbackProvider:
         breach: Callable[[dict[str, Any]], str | None] | None = None,
     ) -> None:
         self.requests: list[Recorded] = []
-        self._lock = threading.Lock()
         self._script: Iterator[Step] = iter(script)
         self._path = path
         self._breach = (breach or _chat_breach) if strict else None
         self._too_many = 0
+        self._trouble: list[Exception] = []
 
     def __enter__(self) -> "LoopbackProvider":
-        self._server = _Server(self)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), daemon=True).start()
+        listening, opened = socket.create_server(("127.0.0.1", 0)), threading.Event()
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        serving = self._live(listening, opened)
+        self._thread = threading.Thread(target=asyncio.run, args=(serving,), daemon=True)
+        self._thread.start()
+        opened.wait()
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> None:
-        self._server.stop()
-        if exc is None and self._server.trouble:
-            raise self._server.trouble[0]
+        self._loop.call_soon_threadsafe(self._is_over.set)
+        self._thread.join()
+        if exc is None and self._trouble:
+            raise self._trouble[0]
 
     def assert_exhausted(self) -> None:
         """``AssertionError`` unless exactly as many requests came as the script has steps."""
@@ -178,158 +179,133 @@ class LoopbackProvider:
         if left is not None:
             raise AssertionError(f"after {len(self.requests)} requests nobody asked for {left!r}")
 
-    def _take(self, came: Recorded) -> Reply:
-        """Record a request and give its reply. One at a time, as a script is in order."""
-        with self._lock:
-            self.requests.append(came)
-            if came.path.partition("?")[0] != self._path:
-                return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
-            if self._breach is not None and (breach := self._breach(came.body)):
-                return HttpError(400, breach, "invalid_messages")
-            for step in self._script:
-                return step(came.body) if callable(step) else step
-            self._too_many += 1
-            return HttpError(400, "The script of the loopback provider is over.", "script_over")
+    async def _live(self, listening: socket.socket, opened: threading.Event) -> None:
+        """Serve until the ``with`` ends, which cancels the connections that are left."""
+        self._loop, self._is_over = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._serve, sock=listening)
+        opened.set()
+        await self._is_over.wait()
+        server.close()
 
-
-# Not http.server's own server, which asks a name server for its name.
-class _Server(ThreadingTCPServer):
-    request_queue_size = 100
-
-    def __init__(self, provider: LoopbackProvider) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.take = provider._take
-        self.trouble: list[BaseException] = []
-        self.is_stopping = False
-        self._connections: list[Any] = []
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.append(request)
-        super().process_request(request, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exception()
-        # A client may go away; anything else is a bug of this server or of a step.
-        if error is not None and not isinstance(error, ConnectionError):
-            self.trouble.append(error)
-
-    def stop(self) -> None:
-        self.is_stopping = True
-        self.shutdown()
-        for connection in self._connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """One request on one connection, which closes behind it."""
-
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
-        self.close_connection = True
-        length = int(self.headers.get("Content-Length", 0))
-        body = self.rfile.read(length)
-        if len(body) < length:
-            return
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self._came = Recorded(self.path, headers, json.loads(body) if body else {})
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request on one connection, which closes behind it."""
+        came = None
         try:
-            self._send(self.server.take(self._came))
-            self._hang_up()
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("iso-8859-1")
+            start, _, rest = head.partition("\r\n")
+            headers = {name.lower(): value for name, value in message_from_string(rest).items()}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            came = Recorded(start.split()[1], headers, json.loads(body) if body else {})
+            await self._answer(came, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # a client may go away; anything else is a bug of this server or of a step
+        except Exception as exc:  # boundary: tool - a step of the script, raised at the end
+            self._trouble.append(exc)
         finally:
-            if not self.server.is_stopping:
-                self._came.gone.set()
+            writer.transport.abort()
+        if came is not None:  # and this server doesn't end, which cancels it
+            came.gone.set()
 
-    do_GET = do_POST
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the provider's ``requests`` are the log."""
-
-    def _send(self, reply: Reply) -> None:
-        match reply:
-            case HttpError():
-                key = self._came.headers.get("authorization", "").removeprefix("Bearer ")
-                told = _error(reply.message.replace("{key}", key), reply.type, reply.code)
-                self._body(_json(told), "application/json", reply.status, reply.headers)
-            case Completion():
-                self._answer(reply)
-            case Raw(body, kind):
-                self._body(body, kind)
-            case Faulty(Wire.reset):
-                # A linger of zero turns the close into a reset instead of an orderly end.
-                linger = struct.pack("ii", 1, 0)
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                self.rfile.close()
-                self.connection.close()
-            case Faulty(Wire.silence):
-                self._fall_silent()
-            case Faulty(Wire.garbage):
-                self._body(b"<html><body>Welcome</body></html>", "text/html")
-            case Faulty(Wire.empty_body):
-                self._body(b"", "text/html")
-            case Faulty(wire, completion):
-                self._answer(completion, wire)
-
-    def _answer(self, completion: Completion, wire: Wire | None = None) -> None:
-        if not self._came.body.get("stream") and wire in _IN_THE_ANSWER:
-            body = _frame(self._came.body, "chat.completion")
-            message = _message(completion, self._came.body, wire)
-            finish = completion.choices[0].finish_reason
-            body["choices"] = [{"index": 0, "message": message, "finish_reason": finish}]
-            self._body(_json({**body, "usage": _usage(completion, wire)}), "application/json")
-            return
-        chunks = _chunks(completion, self._came.body, wire)
-        events = [*(_event(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
-        half = events[: max(1, len(events) // 3)]
-        match wire:
-            case Wire.cut | Wire.ended_early | Wire.silence_midway:
-                events = half
-            case Wire.garbage_event:
-                events = [*half, b"data: {not json\n\n"]
-            case Wire.error_event:
-                events = [*half, _event(_error("It broke.", "server_error", None))]
-            case Wire.comments:
-                events = [part for event in events for part in (b": wait\n\n", event)]
-            case Wire.crlf:
-                events = [event.replace(b"\n", b"\r\n") for event in events]
-            case Wire.doubled_done:
-                events = [*events, events[-1]]
-            case Wire.split_bytes:
-                events = [bytes([byte]) for byte in b"".join(events)]
-        self._head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
-        for event in events:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
-        if wire is Wire.silence_midway:
-            self._fall_silent()
-        elif wire is not Wire.cut:
-            self.wfile.write(b"0\r\n\r\n")
-
-    def _body(
-        self, body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
+    async def _answer(
+        self, came: Recorded, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._head(status, kind, {"Content-Length": str(len(body)), **(headers or {})})
-        self.wfile.write(body)
+        """Send the reply, and wait until the client has closed its side too."""
+        reply = self._take(came)
+        wire = reply.wire if isinstance(reply, Faulty) else None
+        if wire is Wire.reset:
+            # A linger of zero turns the close into a reset instead of an orderly end.
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            return
+        for piece in _bytes_of(reply, came):
+            writer.write(piece)
+            await writer.drain()
+        if wire in (Wire.silence, Wire.silence_midway):
+            came.silent.set()
+            await reader.read(1)
+        with suppress(OSError):  # it may have done so already
+            writer.write_eof()
+            await reader.read()
 
-    def _head(self, status: int, kind: str, headers: Mapping[str, str]) -> None:
-        self.send_response_only(status, "Reply")
-        for name, value in {"Content-Type": kind, "Connection": "close", **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
+    def _take(self, came: Recorded) -> Reply:
+        """Record a request and give its reply."""
+        self.requests.append(came)
+        if came.path.partition("?")[0] != self._path:
+            return HttpError(404, f"There is nothing at {came.path!r}.", "unknown_url")
+        if self._breach is not None and (breach := self._breach(came.body)):
+            return HttpError(400, breach, "invalid_messages")
+        for step in self._script:
+            return step(came.body) if callable(step) else step
+        self._too_many += 1
+        return HttpError(400, "The script of the loopback provider is over.", "script_over")
 
-    def _fall_silent(self) -> None:
-        self._came.silent.set()
-        self.rfile.read(1)
 
-    def _hang_up(self) -> None:
-        """Say no more, and wait until the client has closed its side too."""
-        with contextlib.suppress(OSError, ValueError):  # a reset has closed it already
-            self.connection.shutdown(socket.SHUT_WR)
-            while self.rfile.read(1024):
-                pass
+def _bytes_of(reply: Reply, came: Recorded) -> Iterator[bytes]:
+    """The reply as it is sent, piece by piece."""
+    match reply:
+        case HttpError():
+            key = came.headers.get("authorization", "").removeprefix("Bearer ")
+            told = _error(reply.message.replace("{key}", key), reply.type, reply.code)
+            yield _whole(_json(told), "application/json", reply.status, reply.headers)
+        case Completion():
+            yield from _completed(reply, came.body)
+        case Raw(body, kind):
+            yield _whole(body, kind)
+        case Faulty(Wire.silence):
+            pass
+        case Faulty(Wire.garbage):
+            yield _whole(b"<html><body>Welcome</body></html>", "text/html")
+        case Faulty(Wire.empty_body):
+            yield _whole(b"", "text/html")
+        case Faulty(wire, completion):
+            yield from _completed(completion, came.body, wire)
+
+
+def _completed(
+    completion: Completion, asked: dict[str, Any], wire: Wire | None = None
+) -> Iterator[bytes]:
+    if not asked.get("stream") and wire in _IN_THE_ANSWER:
+        message, finish = _message(completion, asked, wire), completion.choices[0].finish_reason
+        body = _frame(asked, "chat.completion") | {
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "usage": _usage(completion, wire),
+        }
+        yield _whole(_json(body), "application/json")
+        return
+    events = [*map(_event, _chunks(completion, asked, wire)), b"data: [DONE]\n\n"]
+    half = events[: max(1, len(events) // 3)]
+    match wire:
+        case Wire.cut | Wire.ended_early | Wire.silence_midway:
+            events = half
+        case Wire.garbage_event:
+            events = [*half, b"data: {not json\n\n"]
+        case Wire.error_event:
+            events = [*half, _event(_error("It broke.", "server_error", None))]
+        case Wire.comments:
+            events = [part for event in events for part in (b": wait\n\n", event)]
+        case Wire.crlf:
+            events = [event.replace(b"\n", b"\r\n") for event in events]
+        case Wire.doubled_done:
+            events = [*events, events[-1]]
+        case Wire.split_bytes:
+            events = [bytes([byte]) for byte in b"".join(events)]
+    yield _head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
+    for event in events:
+        yield b"%x\r\n%b\r\n" % (len(event), event)
+    if wire not in (Wire.cut, Wire.silence_midway):
+        yield b"0\r\n\r\n"
+
+
+def _whole(
+    body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
+) -> bytes:
+    return _head(status, kind, {"Content-Length": str(len(body)), **(headers or {})}) + body
+
+
+def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:
+    fields = {"Content-Type": kind, "Connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status} Reply", *map(": ".join, fields.items())]
+    return "\r\n".join([*lines, "\r\n"]).encode()
 
 
 def _json(value: Any) -> bytes:

@@ -9,7 +9,7 @@ import copy
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from parsimony_kernel.core.chat import (
     Completion,
@@ -62,13 +62,8 @@ class ScriptedModel:
     """
 
     def __init__(self, steps: Sequence[Step], name: str = "scripted") -> None:
-        self._steps = tuple(steps)
-        self._name = name
+        self._steps, self.name = tuple(steps), name
         self.requests: list[ModelRequest] = []
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """Play the next step; its reasoning and prose come as deltas first."""
@@ -76,7 +71,7 @@ class ScriptedModel:
         ordinal = len(self.requests)
         if ordinal > len(self._steps):
             raise StandInError(
-                f"The script of {self._name!r} has {len(self._steps)} steps and this is request "
+                f"The script of {self.name!r} has {len(self._steps)} steps and this is request "
                 f"{ordinal}; its last message is {_last(request)}. Add a step, or find out why "
                 "the run went on."
             )
@@ -89,12 +84,12 @@ class ScriptedModel:
                 yield Delta(reasoning=choice.message.reasoning_content)
             if choice.message.content:
                 yield Delta(text=choice.message.content)
-        yield played if played.model else replace(played, model=self._name)
+        yield played if played.model else replace(played, model=self.name)
 
     def assert_exhausted(self) -> None:
         """``AssertionError`` unless exactly as many requests were made as there are steps."""
         made, scripted = len(self.requests), len(self._steps)
-        counts = f"The script of {self._name!r} has {scripted} steps and {made} requests came"
+        counts = f"The script of {self.name!r} has {scripted} steps and {made} requests came"
         if made > scripted:
             last = _last(self.requests[scripted])
             raise AssertionError(f"{counts}; the first too many ends with {last}.")
@@ -107,25 +102,16 @@ def _last(request: ModelRequest) -> str:
     return text if len(text) <= 400 else text[:400] + "…"
 
 
-HANGS_AT = ("first token", "mid-stream", "back-off")
-
-
 class HangingModel:
-    """Never answers: it is silent, falls silent in a sentence, or is always unreachable."""
+    """Never answers: at the "first token", "mid-stream", or at every "back-off"."""
 
-    def __init__(self, place: str) -> None:
-        if place not in HANGS_AT:
-            raise ValueError(f"{place!r} is no place to stall; choose from {HANGS_AT}")
-        self._place = place
-
-    @property
-    def name(self) -> str:
-        return f"stalling ({self._place})"
+    def __init__(self, place: Literal["first token", "mid-stream", "back-off"]) -> None:
+        self.name = f"stalling ({place})"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """Stall."""
-        if self._place == "back-off":
+        if "back-off" in self.name:
             raise ConnectionError("the provider cannot be reached")
-        if self._place == "mid-stream":
+        if "mid-stream" in self.name:
             yield Delta("Thinking about it")
         await asyncio.Event().wait()

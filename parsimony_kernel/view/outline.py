@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsimony_kernel.core.chat import OFFLINE
-from parsimony_kernel.core.choices import LABELS, Choice
+from parsimony_kernel.core.choices import Choice
 from parsimony_kernel.core.events import AgentError
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
@@ -193,7 +193,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         answer, who = block.reply, " (your answer)"
         if block.chosen is not None:
             answer, who = block.choices[block.chosen], " (you chose)"
-            who += ": it was not run" if answer == LABELS[Choice.do_not_run_it] else ""
+            who += ": it was not run" if answer == Choice.do_not_run_it.words else ""
         yield pt.note(*question, " → ", pt.Strong(answer), who)
         return
     yield pt.Paragraph(question, "words")
@@ -308,8 +308,8 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     end = 0 if is_asking else len(head)
     changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
     if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
-        answered = [each for each in answered if each.reply != LABELS[Choice.do_not_run_it]]
-        changes.pop(f"Your answer: {LABELS[Choice.do_not_run_it]}", None)
+        answered = [each for each in answered if each.reply != Choice.do_not_run_it.words]
+        changes.pop(f"Your answer: {Choice.do_not_run_it.words}", None)
     told = [*dict.fromkeys(map(outline, answered))]
     head[end:end] = [*told, notes(*changes)] if changes else told
 

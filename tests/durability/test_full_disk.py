@@ -18,8 +18,9 @@ import pytest
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.storage.keyring import Keyring, KeyringError
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
 from tests.durability import acts
 from tests.durability.disk import Seam, failing_at
@@ -131,7 +132,7 @@ def test_failed_key_write_is_reported_and_retried(code: int, tmp_path: Path) -> 
         with Seam(root).recorded(failing_at(number, code)):
             try:
                 told = [key(root)]
-            except KeyringError as exc:
+            except StorageError as exc:
                 _is_a_sentence_with_a_remedy(exc)
                 told = []
         acts.check_signed(root, [*told, key(root)])

@@ -21,7 +21,7 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.storage.journal import PendingRow, TurnRow
-from parsimony_kernel.storage.sent import SentRequest
+from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.tools import Tool, Tools, tool
 

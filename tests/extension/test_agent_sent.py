@@ -19,7 +19,7 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import SessionError
-from parsimony_kernel.storage.sent import SentRequest
+from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 SYSTEM = {"role": "system", "content": "You work in a notebook."}

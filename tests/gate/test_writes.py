@@ -26,8 +26,8 @@ from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 RUN = "r1"

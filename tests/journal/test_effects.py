@@ -12,8 +12,8 @@ import pytest
 from parsimony_kernel.core.effects import Standing, action_sha
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.tools import Tools, tool
 
 KEY = action_sha("send", {"to": "ann"}, run_id="r1")
@@ -59,7 +59,7 @@ _PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.storage.effect_log import JournalEffects
+from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.tools import Tools, tool
 path, letters, ending, run_id = sys.argv[1:]

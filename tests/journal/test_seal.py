@@ -12,10 +12,9 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage import seal
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.effect_log import JournalEffects
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.storage.sent import SentLog
+from parsimony_kernel.storage.run_log import JournalEffects, SentLog
 
 _QUESTION = (
     "INSERT INTO suspensions (nonce, run_id, record) VALUES ('q', 'a', '{\"approve\": \"ask\"}')"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.storage import sent
+from parsimony_kernel.storage import run_log as sent
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import ManualClock

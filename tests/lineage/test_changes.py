@@ -132,7 +132,7 @@ class Shown:
         return self._said(self.past.undo(int(named) if named else None), is_redo=False)
 
     def redo(self, named: str | None = None) -> list[str]:
-        return self._said(self.past.redo(int(named) if named else None), is_redo=True)
+        return self._said(self.past.undo(int(named) if named else None, redo=True), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
         turn, back = f"Turn {done[0]} (add it)", done[1]
@@ -226,5 +226,5 @@ async def test_oldest_turns_are_forgotten_first(
 async def test_turn_keeps_only_its_own_memory(desk: Desk, code: str, kept: int) -> None:
     await desk.mine("import numpy as np\ndf = pd.DataFrame(np.zeros((1000, 4)))")
     await desk.turn("t", code)
-    size = desk.changes.size("t")
+    size = sum(change.size for change in desk.changes._by_run["t"].changes)
     assert kept <= size < kept + 1_000

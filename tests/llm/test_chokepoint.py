@@ -19,8 +19,9 @@ from parsimony_kernel.llm.chokepoint import (
     call_llm,
     live_calls_allowed,
 )
-from parsimony_kernel.testing.manual_clock import ManualClock, fast_loop
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from tests.fast_loop import fast_loop
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}], timeout_s=60)
 HEL = Delta("Hel")

@@ -279,7 +279,7 @@ async def test_replaced_turn_is_redoable_until_new_one_finishes(scripted: Start,
     await turn(session, "a")
     assert names(session) == {"y"}
     session.past.undo()
-    assert session.past.redo()[0] == 1
+    assert session.past.undo(redo=True)[0] == 1
     assert (value(session, "x"), value(session, "y")) == (1, 1)
 
 
@@ -288,9 +288,9 @@ async def test_replaced_turn_is_not_redoable_after_success(scripted: Start) -> N
     await turn(session, "a")
     await turn(session, "a")
     with pytest.raises(SessionError, match="can be re-applied"):
-        session.past.redo()
+        session.past.undo(redo=True)
     assert session.past.undo()[0] == 2
-    assert session.past.redo()[0] == 2
+    assert session.past.undo(redo=True)[0] == 2
     assert names(session) == {"y"}
 
 
@@ -309,7 +309,7 @@ async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -
     assert [session.past.undo()[0], session.pending()] == [1, ()]
     with pytest.raises(SessionError):
         await gather(session.resume("1"))
-    assert [session.past.redo()[0], len(session.pending())] == [1, 1]
+    assert [session.past.undo(redo=True)[0], len(session.pending())] == [1, 1]
     await turn(session, "b")  # it only asks, and is newer
     assert session.past.undo() == (2, PutBack())
     assert [each.turn.ordinal for each in session.pending()] == [1]
@@ -360,7 +360,7 @@ async def test_turn_failing_before_start_is_cancelled_and_undoable(
         with pytest.raises(SessionError, match="The disk is full"):
             await turn(session, "a")
     assert [each.status for each in session.turns()] == ["replaced", "cancelled"]
-    session.past.redo()
+    session.past.undo(redo=True)
     assert value(session, "x") == 1
 
 

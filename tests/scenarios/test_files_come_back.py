@@ -44,7 +44,7 @@ async def test_undo_restores_file_and_redo_rewrites_it(
     back = session.past.undo()[1]
     assert "data.csv" in back.restored
     assert data.read_text() == "old"
-    session.past.redo()
+    session.past.undo(redo=True)
     assert data.read_text() == "new"
     session.past.undo()
     assert data.read_text() == "old"

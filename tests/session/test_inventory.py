@@ -3,6 +3,7 @@ agent: read as their words, and as nothing else."""
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,8 @@ def told(folder: Path, request: str, share: Share = Share.samples, **bound: Any)
     """The inventory of ``folder``, and of ``bound``, as a model reads it."""
     executor = CodeExecutor()
     executor.namespace().update(bound)
-    text, _ = notebook_in_words(
-        executor, folder, (), request=request, earlier_turns=0, replaceable=(), share=share
-    )
+    with closing(NotebookSession(executor=executor, notebook="n.ipynb", folder=folder)) as home:
+        text, _ = notebook_in_words(home, share, request=request)
     inventory: dict[str, Any] = json.loads(text.partition("\n")[2].rpartition("\n")[0])
     return inventory
 

@@ -3,7 +3,8 @@
 Each row is a library: it reads the same file, and what comes of it is the same table.
 """
 
-from datetime import date
+from contextlib import closing
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.session.context import notebook_in_words
 from parsimony_kernel.session.past import Changes
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.share import Share
 
 # Ibis asks DuckDB by a name that DuckDB will drop.
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
@@ -339,17 +342,20 @@ async def test_sql_cell_lineage_has_tables(shell: InteractiveShell, tmp_path: Pa
 
 
 def test_real_model_is_told_versions_and_date(tmp_path: Path) -> None:
-    context, _ = notebook_in_words(
-        CodeExecutor(), tmp_path, (), earlier_turns=0, replaceable=(), today=date(2024, 5, 1)
-    )
+    with closing(
+        NotebookSession(executor=CodeExecutor(), notebook="n.ipynb", folder=tmp_path)
+    ) as home:
+        context, _ = notebook_in_words(home, Share.samples)
+    assert f'"today": "{datetime.now(UTC):%Y-%m-%d, %a}"' in context
     assert f"pandas {version('pandas')}, " in context
     assert f"altair {version('altair')}" in context
 
 
 async def test_built_in_model_says_it_uses_pandas(place: Place) -> None:
-    context, _ = notebook_in_words(
-        place.executor, place.folder, (), earlier_turns=0, replaceable=()
-    )
+    with closing(
+        NotebookSession(executor=place.executor, notebook="n.ipynb", folder=place.folder)
+    ) as home:
+        context, _ = notebook_in_words(home, Share.samples, is_reader=False)
     agent = Agent(model="offline", code_executor=place.executor)
     result = await agent.ask("total sold by city in sales", ctx=AgentContext(notebook=context))
     assert result.ok == (place.library == "pandas")

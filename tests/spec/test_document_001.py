@@ -16,9 +16,9 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
-from parsimony_kernel.testing.manual_clock import fast_loop
 from parsimony_kernel.tools import Tool, Tools, Validator, tool
 from parsimony_kernel.triage.taxonomy import FailureType
+from tests.fast_loop import fast_loop
 
 ACTIONS = ["take_order", "add_modifier", "pay", "fulfill", "cancel", "fetch_report", "edit_file"]
 NEXT = {

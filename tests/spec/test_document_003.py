@@ -54,9 +54,10 @@ from parsimony_kernel.patterns.retrying import (
     with_retry,
 )
 from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
-from parsimony_kernel.testing.manual_clock import ManualClock, fast_loop
+from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
+from tests.fast_loop import fast_loop
 
 from .lookup import DELAYED, DETOUR, NAMES, lookup
 

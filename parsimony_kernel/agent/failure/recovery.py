@@ -25,7 +25,7 @@ from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failur
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.state import RunState, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
-from parsimony_kernel.storage.keyring import KeyringError
+from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.triage.policy import RecoveryAction, Retry, Rollback
 
 # Texts by failure kind: corrections for the model, questions and remedies for people.
@@ -56,7 +56,7 @@ class RecoveryContext:
 
     Args:
         signing_key: returns the current secret and its id, or those of a given id. It is called
-            for each question, since keys can be rotated during a run. May raise ``KeyringError`` or
+            for each question, since keys can be rotated during a run. May raise ``StorageError`` or
             ``ValueError``.
     """
 
@@ -243,7 +243,7 @@ def suspend(
             **asked,
             **because,
         )
-    except (KeyringError, ValueError) as problem:
+    except (StorageError, ValueError) as problem:
         return ev.Handoff(
             rationale=f"There is a question, and it cannot be put in a way that lasts: {question}",
             blockers=(str(problem),),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.storage.keyring import Keyring, KeyringError
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 
@@ -60,9 +61,9 @@ def test_unknown_key_id_gives_none(tmp_path: Path, key_id: str) -> None:
 def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     keyring = Keyring(tmp_path / "file" / "keys")
-    with pytest.raises(KeyringError, match="Cannot create the folder"):
+    with pytest.raises(StorageError, match="Cannot create the folder"):
         keyring.rotate()
-    with pytest.raises(KeyringError) as caught:
+    with pytest.raises(StorageError) as caught:
         keyring.current()
     message = str(caught.value)
     assert message.startswith("There is no key to sign questions with: Cannot create the folder")
@@ -180,7 +181,7 @@ def test_foreign_file_in_its_place_is_left_alone(
         lambda: keyring.get("x"),
     ):
         said = r"is damaged: .* or delete it|a (folder|link) stands in its place"
-        with pytest.raises(KeyringError, match=said) as caught:
+        with pytest.raises(StorageError, match=said) as caught:
             ask()
         assert "hush" not in str(caught.value)
     assert state() == before
