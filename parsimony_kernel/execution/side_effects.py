@@ -52,7 +52,8 @@ _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
 # The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
-_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
+_PROTOCOL = re.compile(rb"\x80[\x02-\x05]")
+_PICKLE = re.compile(rb"(?s)%b|\x93NUMPY.*\|O" % _PROTOCOL.pattern)
 # A text in older pickled bytes that goes on after what was read.
 _LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
@@ -84,6 +85,11 @@ class Caller:
     is_importing: bool
     modules: frozenset[str]
     lines: frozenset[int]
+
+    @property
+    def packages(self) -> set[str]:
+        """The first part of each of ``modules``."""
+        return {each.partition(".")[0] for each in self.modules}
 
 
 def is_installed(path: str) -> bool:
@@ -178,11 +184,13 @@ class Judge:
                 return None if is_worker else (ReachKind.shell, str(at[0]))
             case "kill":
                 return _killing(event, arguments, by)
+            case "hand":
+                return None
             case "unpickle":
                 return None if _unpickles_freely(by) else self._loading(by)
             case "environment" | "setting":
                 name = os.fsdecode(arguments[0])
-                reads = does == "setting" or (by.is_own and by.modules <= LISTS["mappings"])
+                reads = does == "setting" or by.packages <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(name)
                 return (ReachKind.secret, name) if is_key else None
             case "mode":
@@ -348,14 +356,19 @@ def _holds_pickle(path: str) -> bool:
 def _is_pickle(head: bytes) -> bool:
     if _PICKLE.match(head):
         return True
-    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
+    # Protocols 0 and 1 have no beginning of their own, and any other may follow a short header.
+    return any(_reads_on(head[at:]) for at in (0, *(m.start() for m in _PROTOCOL.finditer(head))))
+
+
+def _reads_on(head: bytes) -> bool:
+    """Whether bytes read as pickled ones, to their end, and import something."""
     seen, at, stream = set[str](), 0, BytesIO(head)
     with suppress(ValueError, OverflowError):
         for code, _, _ in genops(stream):
             seen.add(code.name)
             at = stream.tell()
     is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
-    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
+    return is_whole and not seen.isdisjoint({"GLOBAL", "INST", "FRAME"})
 
 
 def _size(path: str) -> int:
@@ -591,7 +604,7 @@ class Keeper:
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Check an audit event, if it is one of ``EVENTS``; prepare for a worker that starts."""
         if event in EVENTS:
-            if event in ("os.fork", "parsimony.process"):
+            if event in ("os.fork", "parsimony.process", "parsimony.task"):
                 self.starting()
                 for prepared in arguments:  # what a worker that doesn't fork is told
                     prepared["parsimony"] = self
@@ -603,6 +616,12 @@ class Keeper:
     def check(self, event: str, found: Target, by: Caller) -> None:
         """Raise to prevent a side effect; in a worker, whatever it is."""
         self.refuse(found[1])
+
+    @property
+    def given(self) -> tuple[str, tuple[str, ...], bool, str]:
+        """What a worker is told: the arguments of ``guard_worker``."""
+        judge = self.judge
+        return str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals
 
     def starting(self) -> None:
         """Prepare for a worker that is about to start."""
@@ -629,10 +648,8 @@ class Keeper:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        judge = self.judge
-        given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
         return builtins.exec, (
             f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
             "from parsimony_kernel.execution.native import guard_worker\n"
-            f"guard_worker(*{given!r})",
+            f"guard_worker(*{self.given!r})",
         )
