@@ -22,6 +22,7 @@ from typing import Any
 from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.audit import leave, listen
 from parsimony_kernel.execution import side_effects
+from parsimony_kernel.execution.run_scope import Permit
 from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
 
 _TABLE: dict[str, Any] = tomllib.loads(
@@ -100,8 +101,8 @@ def guard_worker(
     workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str
 ) -> side_effects.Keeper:
     """Refuse side effects that need approval from now on, in this whole process."""
-    judge = side_effects.Judge(Path(workspace), made=set(made), is_dry=is_dry)
-    keeper = side_effects.Keeper(judge, refusals)
+    permit = Permit(Path(workspace), made=set(made), is_dry=is_dry)
+    keeper = side_effects.Keeper(permit, refusals=refusals)
     watch_native_code()
     side_effects.watch_environment(1)
     listen(keeper.hear)

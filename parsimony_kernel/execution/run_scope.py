@@ -71,7 +71,7 @@ class Permit(Outcome):
     """
 
     workspace: Path
-    allows: Callable[[Reach, Lines], bool]
+    allows: Callable[[Reach, Lines], bool] = lambda reach, lines: False
     sha: Callable[[Reach], str] = lambda reach: ""
     approved: str | None = None
     leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""

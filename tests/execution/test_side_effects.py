@@ -27,9 +27,9 @@ import pytest
 import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.guard import StatementGuard
-from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.native import _MODULES
 from parsimony_kernel.execution.run_scope import Permit, RunScope, permitting, run_scope
 from tests.contracts.told import abandoned_cells_end
