@@ -109,14 +109,19 @@ def guard_worker(
     return keeper
 
 
-def _guarded(given: tuple[Any, ...], task: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Run a task of a cell in a worker that may be older than the cell, and serve others later."""
-    keeper = guard_worker(*given)
+def _guarded(process: int, keeper: Any, task: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Run a task of a cell in a worker, which may be older than the cell, and serve others later.
+
+    A worker that is a thread of the cell's own ``process`` is kept already.
+    """
+    if os.getpid() == process:
+        return task(*args, **named)
+    # ``keeper`` listens since it was unpickled, and again for each further argument of the task.
+    listen(keeper.hear)
     try:
         return task(*args, **named)
     finally:
         leave(keeper.hear)
-        side_effects.watch_environment(-1)
 
 
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:
@@ -182,7 +187,7 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
             sys.audit("parsimony.task", told)
             if keeper := told.get("parsimony"):
                 pool, task, *rest = args if args[1:] else (*args, named.pop("func", None))
-                args = (pool, partial(_guarded, keeper.given, task), *rest)
+                args = (pool, partial(_guarded, os.getpid(), keeper, task), *rest)
             return function(*args, **named)
         _tell(kind, args, named)
         if kind != "queries":

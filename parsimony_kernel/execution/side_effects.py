@@ -63,7 +63,7 @@ _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
 )
 _INSTALLED = ("site-packages", "dist-packages")
-_PACKAGES = Path(__file__).resolve().parents[2]
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 # The module names of cells, in workers too.
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
@@ -150,12 +150,6 @@ class Keeper:
         """Raise to prevent a side effect; in a worker, whatever it is."""
         self.refuse(found[1])
 
-    @property
-    def given(self) -> tuple[str, tuple[str, ...], bool, str]:
-        """What a worker is told: the arguments of ``guard_worker``."""
-        permit = self.permit
-        return str(permit.workspace), tuple(permit.made), permit.is_dry, self.refusals
-
     def refused(self) -> str:
         """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
         if not self.refusals:
@@ -174,12 +168,14 @@ class Keeper:
         raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        return builtins.exec, (
-            f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
-            "from parsimony_kernel.execution.native import guard_worker\n"
-            f"guard_worker(*{self.given!r})",
+        # Unpickling guards the worker, whose path may lack this package until then.
+        permit = self.permit
+        given = str(permit.workspace), tuple(permit.made), permit.is_dry, self.refusals
+        loading = (
+            f"import sys; {_PACKAGES!r} in sys.path or sys.path.append({_PACKAGES!r}); "
+            "from parsimony_kernel.execution.native import guard_worker"
         )
+        return builtins.eval, (f"exec({loading!r}) or guard_worker(*{given!r})",)
 
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""

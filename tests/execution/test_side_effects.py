@@ -401,6 +401,27 @@ async def test_rule_6_pool_older_than_the_cell_works_under_its_rules(desk: Desk,
     await desk.executor.execute(end)
 
 
+async def test_rule_6_each_of_several_arguments_of_an_older_pool_is_kept(desk: Desk) -> None:
+    opening, _, end = POOLS["pool"]
+    await desk.executor.execute(f"import os\n{opening}\npool.map(len, ['a'])")
+    output = await desk.run("pool.map(os.getenv, ['LANG', 'SOME_API_KEY'], 2)")
+    assert output.error is not None
+    again = await desk.executor.execute("pool.map(os.getenv, ['SOME_API_KEY'] * 2, 2)")
+    assert again.shown[-1].for_model()["text"] == "['secret', 'secret']"
+    await desk.executor.execute(end)
+
+
+async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
+    opening = (
+        "import os\nfrom multiprocessing.pool import ThreadPool\nwith ThreadPool(2) as pool:\n"
+    )
+    await desk.run(f"{opening}    n = pool.map(abs, [-1, -2])")
+    assert desk.executor.variables()["n"] == [1, 2]
+    held = await desk.held(f"{opening}    pool.map(os.mkdir, ['OUTSIDE/x'])")
+    assert held is not None
+    assert list(desk.outside.iterdir()) == []
+
+
 @pytest.mark.parametrize("pool", ["executor", "pool"])
 async def test_rule_9_worker_that_is_handed_getenv_is_refused(desk: Desk, pool: str) -> None:
     opening, call, end = POOLS[pool]
