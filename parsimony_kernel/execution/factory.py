@@ -14,7 +14,7 @@ import itertools
 import json
 import re
 import traceback
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,6 @@ T = TypeVar("T")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
-_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
 # Containers whose items are shown, with their brackets. The named ones also show their type's name.
 _BRACKETS: Any = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}", deque: "[]"}
@@ -97,7 +96,8 @@ class _CappedRepr:
         if is_exactly(x, int):
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes, bytearray) or comes_from(x, "array", "array"):
-            return self._string(x)
+            text = builtins.repr(x[: self._chars])
+            return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):
@@ -115,10 +115,6 @@ class _CappedRepr:
                 inside = self._parts(kind, x, brackets, level)
                 return f"{type_name(x)}({inside})" if is_named else inside
         return str.__str__(builtins.repr(x))[: self._chars + 1]
-
-    def _string(self, x: Any) -> str:
-        text = builtins.repr(x[: self._chars])
-        return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
 
     def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
         """Format the first items, using the iteration of ``kind``, not of the user's subclass."""
@@ -144,11 +140,8 @@ class _CappedRepr:
 
 
 def _fields(x: Any) -> list[str] | None:
-    """Return the fields of a named tuple or dataclass with a generated, unbounded repr."""
-    shown_by: Any = type(x).__repr__
-    if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
-        return list(type(x)._fields)  # type: ignore[attr-defined]
-    if dataclasses.is_dataclass(type(x)) and hasattr(shown_by, "__wrapped__"):
+    """Return the fields of a dataclass with a generated, unbounded repr."""
+    if dataclasses.is_dataclass(type(x)) and hasattr(type(x).__repr__, "__wrapped__"):
         return [each.name for each in dataclasses.fields(x) if each.repr]
     return None
 

@@ -148,7 +148,7 @@ class StatementGuard(Keeper):
         self._namespace = namespace
         self._new_checkpoints = run.executor.new_checkpoints
         # Restores what the statement may have changed; ``None`` when nothing was saved.
-        self._restore: Callable[[], None] | None = None
+        self._restore: Callable[[], object] | None = None
         self._streams: dict[str, int] = {}
         self._thread, self._process = 0, os.getpid()
         # An allowed host name was resolved, so its IP addresses are allowed too.

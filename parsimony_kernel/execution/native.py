@@ -179,12 +179,11 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def native(*args: Any, **named: Any) -> Any:
         __tracebackhide__ = True
-        told: dict[str, Any] = {}
-        if kind == "prepares":
-            sys.audit("parsimony.process", told)
-            return {**told, **function(*args, **named)}
-        if kind == "hands":
-            sys.audit("parsimony.task", told)
+        if kind in ("prepares", "hands"):
+            told: dict[str, Any] = {}
+            sys.audit("parsimony.worker", told)
+            if kind == "prepares":
+                return {**told, **function(*args, **named)}
             if keeper := told.get("parsimony"):
                 pool, task, *rest = args if args[1:] else (*args, named.pop("func", None))
                 args = (pool, partial(_guarded, os.getpid(), keeper, task), *rest)

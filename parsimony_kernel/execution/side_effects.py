@@ -135,7 +135,7 @@ class Keeper:
         if event not in EVENTS or OURS.get():
             return
         with ours():
-            if event in ("os.fork", "parsimony.process", "parsimony.task"):
+            if event in ("os.fork", "parsimony.worker"):
                 if not self.refusals:
                     handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
                     os.close(handle)
@@ -231,7 +231,7 @@ class Keeper:
                 return None if is_worker else (ReachKind.shell, str(at[0]))
             case "kill":
                 return _killing(event, arguments, by)
-            case "hand":
+            case "worker":
                 return None
             case "unpickle":
                 return None if _unpickles_freely(by) else self._loading(by)
