@@ -572,6 +572,5 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
 
 
 def _fetched(source: str, folder: Path) -> FetchLogEntry:
-    if source.startswith(("http://", "https://")):
-        return FetchLogEntry(source=source, kind="url")
-    return FetchLogEntry(source=source, size_bytes=source_state(source, folder).size_bytes)
+    given: Any = {"kind": "url"} if source.startswith(("http://", "https://")) else {}
+    return FetchLogEntry(source=source, size_bytes=source_state(source, folder).size_bytes, **given)

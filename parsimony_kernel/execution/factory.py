@@ -14,7 +14,7 @@ import itertools
 import json
 import re
 import traceback
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,6 +60,7 @@ T = TypeVar("T")
 # A value in several formats, by their mime types.
 Bundle = Mapping[str, Any]
 
+_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
 # Containers whose items are shown, with their brackets. The named ones also show their type's name.
 _BRACKETS: Any = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}", deque: "[]"}
@@ -140,8 +141,11 @@ class _CappedRepr:
 
 
 def _fields(x: Any) -> list[str] | None:
-    """Return the fields of a dataclass with a generated, unbounded repr."""
-    if dataclasses.is_dataclass(type(x)) and hasattr(type(x).__repr__, "__wrapped__"):
+    """Return the fields of a named tuple or dataclass with a generated, unbounded repr."""
+    shown_by: Any = type(x).__repr__
+    if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
+        return list(type(x)._fields)  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(type(x)) and hasattr(shown_by, "__wrapped__"):
         return [each.name for each in dataclasses.fields(x) if each.repr]
     return None
 
