@@ -19,10 +19,10 @@ from typing import Any, cast
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution import capture, code_cell
+from parsimony_kernel.execution.base import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor as BaseCodeExecutor
 from parsimony_kernel.execution.capture import DESCRIPTORS, end_children
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
 from parsimony_kernel.lineage.script import SEEDS

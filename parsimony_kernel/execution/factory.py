@@ -97,7 +97,8 @@ class _CappedRepr:
         if is_exactly(x, int):
             return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
         if is_exactly(x, str, bytes, bytearray) or comes_from(x, "array", "array"):
-            return self._string(x)
+            text = builtins.repr(x[: self._chars])
+            return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
         if comes_from(x, "numpy", "ndarray"):
             return self._ndarray(x, level)
         if frames.is_frame(x):
@@ -115,10 +116,6 @@ class _CappedRepr:
                 inside = self._parts(kind, x, brackets, level)
                 return f"{type_name(x)}({inside})" if is_named else inside
         return str.__str__(builtins.repr(x))[: self._chars + 1]
-
-    def _string(self, x: Any) -> str:
-        text = builtins.repr(x[: self._chars])
-        return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
 
     def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
         """Format the first items, using the iteration of ``kind``, not of the user's subclass."""

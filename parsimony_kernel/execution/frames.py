@@ -142,17 +142,13 @@ def _text(value: Any) -> str:
     if is_a(value, str):
         return str.__str__(value)
     if is_a(value, float):
-        return _decimal(value) if abs(value) < 1e15 and value != int(value) else str(value)
+        digits = ".6g" if abs(value) < 10_000 else ".2f"
+        return format(value, digits) if abs(value) < 1e15 and value != int(value) else str(value)
     if is_a(value, list, dict, tuple, set, bytes):
         return reprlib.repr(value)
     if is_frame(value):
         return in_words(value)
     return str(value).removesuffix(" 00:00:00")
-
-
-def _decimal(value: float) -> str:
-    """Format with six significant digits; from 10,000 on, with two decimals."""
-    return format(value, ".6g" if abs(value) < 10_000 else ".2f")
 
 
 def _head(value: Any) -> _Head | None:

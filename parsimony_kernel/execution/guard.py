@@ -37,7 +37,7 @@ from parsimony_kernel.execution.native import watch_native_code, written_by
 from parsimony_kernel.execution.run_scope import OURS as _OURS
 from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
 from parsimony_kernel.execution.side_effects import Keeper
-from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
+from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import FileState
 
 _MAX_SOURCE = 200
@@ -69,19 +69,13 @@ def computing(workspace: Path) -> Iterator[None]:
         PermissionError: when the body would reach outside.
     """
     with capturing(Capture(OutputFactory())) as capture:
-        keep(capture, _Computing(side_effects.Judge(workspace)))
+        keep(capture, _Computing(Permit(workspace)))
         yield
 
 
 class _Computing(Keeper):
     def check(self, event: str, found: side_effects.Target, by: side_effects.Caller) -> None:
         raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
-
-
-def keeper_here() -> Keeper | None:
-    """Return the keeper of the running code; ``None`` when nothing checks it."""
-    capture = capture_of_code()
-    return None if capture is None else capture.keeper
 
 
 def is_watching() -> bool:
@@ -95,10 +89,9 @@ def is_watching() -> bool:
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     # At interpreter shutdown, module globals are set to None.
     if _OURS is not None and event in side_effects.EVENTS and not _OURS.get():
-        keeper = keeper_here()
-        if keeper is not None:
-            with ours():
-                keeper.hear(event, arguments)
+        capture = capture_of_code()
+        if capture is not None and capture.keeper is not None:
+            capture.keeper.hear(event, arguments)
 
 
 # The statements of a run
@@ -137,22 +130,25 @@ class Paused:
 
 
 class StatementGuard(Keeper):
-    """Checks a cell (``inprocess.CellExecution``) statement by statement against its permit."""
+    """Checks a cell (``base.CellExecution``) statement by statement against its permit."""
 
     def __init__(self, permit: Permit, run: Any) -> None:
-        kept = {"made": permit.made, "keep": permit.keep, "is_dry": permit.is_dry}
-        super().__init__(run.judge(permit.workspace, **kept))
-        self.permit = permit
+        code, namespace = read(run.cell.code), run.executor.namespace
+
+        def said() -> tuple[Any, ...]:
+            return (*code.strings, *map(namespace().get, code.reads))
+
+        super().__init__(permit, said, run.cell.filename)
         self.held: Reach | None = None
         # The index of the running statement.
         self.at = 0
         self._guard: CodeGuard | None = None
         # No reference to the run itself: code that outlives it would keep it alive.
         self._cell: Cell = run.cell
-        self._namespace = run.executor.namespace
+        self._namespace = namespace
         self._new_checkpoints = run.executor.new_checkpoints
-        self._before: Checkpoints | None = None
-        self._put_process_back: Callable[[], None] = lambda: None
+        # Restores what the statement may have changed; ``None`` when nothing was saved.
+        self._restore: Callable[[], object] | None = None
         self._streams: dict[str, int] = {}
         self._thread, self._process = 0, os.getpid()
         # An allowed host name was resolved, so its IP addresses are allowed too.
@@ -197,10 +193,9 @@ class StatementGuard(Keeper):
         if error is not None and not isinstance(error, INTERRUPTIONS):
             self._settle()
         if self.held is None:
-            self._before = None
-        elif self._before is not None:
-            self._put_process_back()
-            self._before.put_back(0)
+            self._restore = None
+        elif self._restore is not None:
+            self._restore()
 
     def pause(self, before: Paused | None) -> Paused | None:
         """Return the remaining code to resume after approval; ``None`` when it can't resume.
@@ -224,7 +219,7 @@ class StatementGuard(Keeper):
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
             return f"this already happened and isn't repeated: {told}"
-        if self._before is None:
+        if self._restore is None:
             return "what it had changed was not saved, so it isn't run again"
         bound = self._namespace()
         moved = [name for name, at in self._streams.items() if _position(bound.get(name)) != at]
@@ -304,7 +299,7 @@ class StatementGuard(Keeper):
         for call in statement.calls:
             by = side_effects.Caller(True, False, frozenset(), frozenset({start + call.line - 1}))
             changes = changed_databases(call, namespace)
-            found = [self.judge.target(event, (path,), by) for event, path in changes]
+            found = [self.target(event, (path,), by) for event, path in changes]
             for each in filter(None, found):
                 self.check("", each, by)
 
@@ -314,12 +309,12 @@ class StatementGuard(Keeper):
         bound = self._namespace()
         is_plain = all(_is_plain(call, bound) for call in statement.calls)
         if is_plain and not (statement.magics or statement.modules):
-            self._before = None
+            self._restore = None
             return statement
-        self._before = self._new_checkpoints()
-        self._before.take()
-        self._before.protect(self._cell.text(part))
-        self._put_process_back = process_state()
+        before, put_back = self._new_checkpoints(), process_state()
+        before.take()
+        before.protect(self._cell.text(part))
+        self._restore = lambda: (put_back(), before.put_back(0))
         self._is_resolved = False
         self._streams = {
             name: at for name in statement.reads if (at := _position(bound.get(name))) is not None

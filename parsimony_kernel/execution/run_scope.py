@@ -4,9 +4,10 @@ A permit says which side effects the approval gate allows an action's code.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -71,7 +72,7 @@ class Permit(Outcome):
     """
 
     workspace: Path
-    allows: Callable[[Reach, Lines], bool]
+    allows: Callable[[Reach, Lines], bool] = lambda reach, lines: False
     sha: Callable[[Reach], str] = lambda reach: ""
     approved: str | None = None
     leaving: Callable[[Reach, str, bool], str] = lambda reach, statement, reads: ""
@@ -100,16 +101,9 @@ def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-def run_scope(scope: RunScope | None) -> AbstractContextManager[None]:
-    """Open ``scope`` for the body; ``None`` for code that runs for nobody."""
-    return setting(_current, scope)
-
-
-def permitting(permit: Permit | None) -> AbstractContextManager[None]:
-    """Run the body's code under ``permit``."""
-    return setting(_permit, permit)
-
-
-def ours() -> AbstractContextManager[None]:
-    """Exempt the body from approval checks: it is this package's own work."""
-    return setting(OURS, True)
+# Open a scope for the body; ``None`` for code that runs for nobody.
+run_scope = partial(setting, _current)
+# Run the body's code under a permit.
+permitting = partial(setting, _permit)
+# Exempt the body from approval checks: it is this package's own work.
+ours = partial(setting, OURS, True)

@@ -1,6 +1,6 @@
 """Classify audit events by their side effect outside the notebook; the rules are data.
 
-``events.toml`` lists what each audit event does to which of its arguments; ``Judge`` decides from
+``events.toml`` lists what each audit event does to which of its arguments; ``Keeper`` decides from
 that and from the call stack of the event. It is a seat belt, not a sandbox: code that bypasses
 Python's own functions, with ctypes or in a subinterpreter, is not seen.
 
@@ -24,7 +24,7 @@ import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
 from itertools import islice
@@ -37,6 +37,7 @@ from zipfile import ZipFile
 from parsimony_kernel.analysis.calls import PATTERNS
 from parsimony_kernel.core.reach import ReachKind, is_run_later
 from parsimony_kernel.core.redaction import NAMES_A_KEY
+from parsimony_kernel.execution.run_scope import OURS, Permit, ours
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import READ, WRITES, WRITTEN
 
@@ -52,7 +53,8 @@ _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 _PICKLED = tuple(LISTS["pickled"])
 # The beginning of bytes pickled by protocol 2 or later, and of a NumPy file of objects.
-_PICKLE = re.compile(rb"(?s)\x80[\x02-\x05]|\x93NUMPY.*\|O")
+_PROTOCOL = re.compile(rb"\x80[\x02-\x05]")
+_PICKLE = re.compile(rb"(?s)%b|\x93NUMPY.*\|O" % _PROTOCOL.pattern)
 # A text in older pickled bytes that goes on after what was read.
 _LONG_TEXT = re.compile(rb"(?s)[SV][^\n]{1000,}\Z|[TX]..[\x00-\x1f]\x00|[TX]...\x00.{1000}")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "lzma"}
@@ -61,6 +63,7 @@ _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
 )
 _INSTALLED = ("site-packages", "dist-packages")
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 # The module names of cells, in workers too.
 _NOTEBOOK = frozenset({"__main__", "__mp_main__"})
@@ -85,6 +88,11 @@ class Caller:
     modules: frozenset[str]
     lines: frozenset[int]
 
+    @property
+    def packages(self) -> set[str]:
+        """The first part of each of ``modules``."""
+        return {each.partition(".")[0] for each in self.modules}
+
 
 def is_installed(path: str) -> bool:
     """Whether a file belongs to the standard library or to an installed package."""
@@ -97,36 +105,81 @@ def _is_standard(name: str) -> bool:
     return name.startswith(("<", *_STANDARD)) and not any(each in name for each in _INSTALLED)
 
 
-@dataclass
-class Judge:
-    """Classifies audit events by their side effect.
+class Keeper:
+    """The check of one capture's code, and of its workers, by what their audit events reach.
 
     Args:
-        workspace: the folder that code may write to; its modules count as notebook code.
+        permit: what the code may do; modules of its workspace count as notebook code.
         said: returns the strings in the code, and the values of the variables that it reads.
-        made: the paths that notebook code has created; new ones are added.
-        keep: saves the contents of a workspace file; returns whether it could.
         filename: the file name of the running cell.
-        is_dry: dry run: the workspace may not change either.
+        refusals: a file to which each worker appends what it may not reach; created when the
+            first one starts.
     """
 
-    workspace: Path
-    said: Callable[[], Iterable[Any]] = tuple
-    made: set[str] = field(default_factory=set)
-    keep: Callable[[str], bool] = lambda path: True
-    filename: str = ""
-    is_dry: bool = False
-
-    def __post_init__(self) -> None:
-        self._workspace = os.path.realpath(self.workspace)
+    def __init__(
+        self,
+        permit: Permit,
+        said: Callable[[], Iterable[Any]] = tuple,
+        filename: str = "",
+        refusals: str = "",
+    ) -> None:
+        self.permit, self.said, self.filename, self.refusals = permit, said, filename, refusals
+        self._workspace = os.path.realpath(permit.workspace)
         # The files opened for reading since the last unpickling, which may be its source.
         self._opened: dict[str, None] = {}
         # The lengths of bytes that were looked for among the files read earlier.
         self._sizes: set[int] = set()
 
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Check an audit event, if it is one of ``EVENTS``; prepare for a worker that starts."""
+        if event not in EVENTS or OURS.get():
+            return
+        with ours():
+            if event in ("os.fork", "parsimony.worker"):
+                if not self.refusals:
+                    handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
+                    os.close(handle)
+                for prepared in arguments:  # what a worker that doesn't fork is told
+                    prepared["parsimony"] = self
+            by = self.caller()
+            found = self.target(event, arguments, by)
+            if found is not None:
+                self.check(event, found, by)
+
+    def check(self, event: str, found: Target, by: Caller) -> None:
+        """Raise to prevent a side effect; in a worker, whatever it is."""
+        self.refuse(found[1])
+
+    def refused(self) -> str:
+        """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
+        if not self.refusals:
+            return ""
+        noted, self.refusals = Path(self.refusals), ""
+        lines = noted.read_text(encoding="utf-8").splitlines(keepends=True)
+        noted.unlink()
+        return "".join(dict.fromkeys(lines))
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
+        with suppress(OSError):  # the cell that started it has ended, and nobody reads it
+            notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
+            os.write(notes, f"A worker process may not reach {what}.\n".encode())
+            os.close(notes)
+        raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        # Unpickling guards the worker, whose path may lack this package until then.
+        permit = self.permit
+        given = str(permit.workspace), tuple(permit.made), permit.is_dry, self.refusals
+        loading = (
+            f"import sys; {_PACKAGES!r} in sys.path or sys.path.append({_PACKAGES!r}); "
+            "from parsimony_kernel.execution.native import guard_worker"
+        )
+        return builtins.eval, (f"exec({loading!r}) or guard_worker(*{given!r})",)
+
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
-        filename, workspace = self.filename, str(self.workspace)
+        filename, workspace = self.filename, str(self.permit.workspace)
         frame: FrameType | None = sys._getframe(1)
         modules, lines = set[str](), set[int]()
         nearest: bool | None = None
@@ -168,7 +221,7 @@ class Judge:
                     path = _followed(path)
                 # The time of a file of the workspace needs no copy of the file.
                 is_free = does == "touch" and _is_within(path or "", self._workspace)
-                return None if is_free and not self.is_dry else self._writing(path, by)
+                return None if is_free and not self.permit.is_dry else self._writing(path, by)
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
             case "start":
@@ -178,11 +231,13 @@ class Judge:
                 return None if is_worker else (ReachKind.shell, str(at[0]))
             case "kill":
                 return _killing(event, arguments, by)
+            case "worker":
+                return None
             case "unpickle":
                 return None if _unpickles_freely(by) else self._loading(by)
             case "environment" | "setting":
                 name = os.fsdecode(arguments[0])
-                reads = does == "setting" or (by.is_own and by.modules <= LISTS["mappings"])
+                reads = does == "setting" or by.packages <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(name)
                 return (ReachKind.secret, name) if is_key else None
             case "mode":
@@ -232,18 +287,18 @@ class Judge:
     def _writing(self, path: str | None, by: Caller) -> Target | None:
         if path is None or by.is_importing or self._is_free(path, by):
             return None
-        if path in self.made and not self.is_dry:
-            self.keep(path)
+        if path in self.permit.made and not self.permit.is_dry:
+            self.permit.keep(path)
             return None
         is_ours = ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts
-        if self.is_dry or is_ours or not _is_within(path, self._workspace):
+        if self.permit.is_dry or is_ours or not _is_within(path, self._workspace):
             return self._found(ReachKind.outside_write, path)
         is_code = is_run_later(path) and "__pycache__" not in path
         if is_code and (by.is_own or self._is_named(path)):
             return self._found(ReachKind.runnable, path)
         if not os.path.lexists(path):
-            self.made.add(path)
-        elif not self.keep(path):
+            self.permit.made.add(path)
+        elif not self.permit.keep(path):
             return self._found(ReachKind.replacing, path)
         WRITTEN.setdefault(path)
         return None
@@ -253,11 +308,11 @@ class Judge:
     ) -> Target | None:
         if path is None or by.is_importing:
             return None
-        is_free = path in self.made or self._is_free(path, by)
+        is_free = path in self.permit.made or self._is_free(path, by)
         if does == "move":
             to = _path_at(arguments, 1, 3)
             return self._writing(to, by) if is_free else self._found(ReachKind.deletion, path)
-        is_free = is_free or any(_is_below(path, each) for each in self.made)
+        is_free = is_free or any(_is_below(path, each) for each in self.permit.made)
         is_gone = is_free or not os.path.lexists(path)
         return None if is_gone else self._found(ReachKind.deletion, path)
 
@@ -348,14 +403,19 @@ def _holds_pickle(path: str) -> bool:
 def _is_pickle(head: bytes) -> bool:
     if _PICKLE.match(head):
         return True
-    # Protocols 0 and 1 have no beginning of their own: it imports something, and reads on as one.
+    # Protocols 0 and 1 have no beginning of their own, and any other may follow a short header.
+    return any(_reads_on(head[at:]) for at in (0, *(m.start() for m in _PROTOCOL.finditer(head))))
+
+
+def _reads_on(head: bytes) -> bool:
+    """Whether bytes read as pickled ones, to their end, and import something."""
     seen, at, stream = set[str](), 0, BytesIO(head)
     with suppress(ValueError, OverflowError):
         for code, _, _ in genops(stream):
             seen.add(code.name)
             at = stream.tell()
     is_whole = "STOP" in seen or at > _HEAD // 2 or _LONG_TEXT.match(head, at) is not None
-    return is_whole and not seen.isdisjoint({"GLOBAL", "INST"})
+    return is_whole and not seen.isdisjoint({"GLOBAL", "INST", "FRAME"})
 
 
 def _size(path: str) -> int:
@@ -569,70 +629,3 @@ def texts_in(values: Iterable[Any]) -> Iterator[str]:
         for each in list(islice(several, _MOST_TEXTS)):
             if isinstance(each, str | os.PathLike):
                 yield os.fsdecode(each)
-
-
-# Worker processes
-
-_PACKAGES = Path(__file__).resolve().parents[2]
-
-
-class Keeper:
-    """The approval check of one capture's code, and of the worker processes that it starts.
-
-    Args:
-        judge: classifies the audit events of the code.
-        refusals: a file to which each worker appends what it may not reach; created when the
-            first one starts.
-    """
-
-    def __init__(self, judge: Judge, refusals: str = "") -> None:
-        self.judge, self.refusals = judge, refusals
-
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Check an audit event, if it is one of ``EVENTS``; prepare for a worker that starts."""
-        if event in EVENTS:
-            if event in ("os.fork", "parsimony.process"):
-                self.starting()
-                for prepared in arguments:  # what a worker that doesn't fork is told
-                    prepared["parsimony"] = self
-            by = self.judge.caller()
-            found = self.judge.target(event, arguments, by)
-            if found is not None:
-                self.check(event, found, by)
-
-    def check(self, event: str, found: Target, by: Caller) -> None:
-        """Raise to prevent a side effect; in a worker, whatever it is."""
-        self.refuse(found[1])
-
-    def starting(self) -> None:
-        """Prepare for a worker that is about to start."""
-        if not self.refusals:
-            handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")
-            os.close(handle)
-
-    def refused(self) -> str:
-        """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
-        if not self.refusals:
-            return ""
-        noted, self.refusals = Path(self.refusals), ""
-        lines = noted.read_text(encoding="utf-8").splitlines(keepends=True)
-        noted.unlink()
-        return "".join(dict.fromkeys(lines))
-
-    def refuse(self, what: str) -> NoReturn:
-        """Raise ``PermissionError`` in a worker for a side effect, and record the refusal."""
-        with suppress(OSError):  # the cell that started it has ended, and nobody reads it
-            notes = os.open(self.refusals, os.O_WRONLY | os.O_APPEND)
-            os.write(notes, f"A worker process may not reach {what}.\n".encode())
-            os.close(notes)
-        raise PermissionError(f"a worker process may not reach {what}: do it in the cell itself")
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        # Unpickling installs the hook in the worker, whose path may lack this package until then.
-        judge = self.judge
-        given = (str(judge.workspace), tuple(judge.made), judge.is_dry, self.refusals)
-        return builtins.exec, (
-            f"import sys; sys.path.append({str(_PACKAGES)!r})\n"
-            "from parsimony_kernel.execution.native import guard_worker\n"
-            f"guard_worker(*{given!r})",
-        )

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import pytest
 
 from parsimony_kernel.core.outputs import PrimitiveObject
-from parsimony_kernel.execution import inprocess
+from parsimony_kernel.execution import base
+from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
-from parsimony_kernel.execution.inprocess import InProcessExecutor
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"
 
@@ -38,7 +38,7 @@ def executor(request: pytest.FixtureRequest) -> InProcessExecutor:
 async def test_hostile_exception_class_is_reported(
     executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch, raised: str
 ) -> None:
-    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    monkeypatch.setattr(base, "_ERROR_S", 0.05)
     output = await executor.execute(f"{ENDLESS}print('kept')\n{raised}", timeout_seconds=60)
     error = output.error
     assert error is not None
@@ -52,7 +52,7 @@ async def test_hostile_exception_class_is_reported(
 async def test_hostile_deadline_exception_is_reported(
     executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    monkeypatch.setattr(base, "_ERROR_S", 0.05)
     output = await executor.execute(
         f"{ENDLESS}class E(Exception):\n    __str__ = endless\n"
         "try:\n    endless()\nexcept BaseException as exc:\n    raise E from exc",
@@ -67,7 +67,7 @@ async def test_blocking_text_in_c_is_abandoned_alone(
 ) -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release
-    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    monkeypatch.setattr(base, "_ERROR_S", 0.05)
     monkeypatch.setattr("parsimony_kernel.execution.executor.LOOK_S", 0.1)
     output = await executor.execute(
         "x = 1\nclass E(Exception):\n    def __str__(self): release.wait()\nraise E"
@@ -92,7 +92,7 @@ async def test_failing_lineage_keeps_output_and_says_so(
     await executor.execute("x = 1", producer_notebook_path="nb.ipynb")
     assert executor.origin_ledger.get("x") is not None
     with monkeypatch.context() as broken:
-        broken.setattr(inprocess, step, fails)
+        broken.setattr(base, step, fails)
         with caplog.at_level(logging.ERROR):
             output = await executor.execute(
                 "x = 2\nprint('printed')\nx + 1", producer_notebook_path="nb.ipynb"
@@ -113,7 +113,7 @@ async def test_failing_lineage_keeps_output_and_says_so(
 async def test_raising_input_transformer_is_reported(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inprocess, "_ERROR_S", 0.05)
+    monkeypatch.setattr(base, "_ERROR_S", 0.05)
     executor = NotebookExecutor(shell)
     await executor.execute(
         f"{ENDLESS}class E(SyntaxError):\n    __str__ = endless\n    msg = property(endless)\n"

@@ -27,9 +27,9 @@ import pytest
 import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.guard import StatementGuard
-from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.native import _MODULES
 from parsimony_kernel.execution.run_scope import Permit, RunScope, permitting, run_scope
 from tests.contracts.told import abandoned_cells_end
@@ -104,6 +104,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     (desk.workspace / "theirs.late").write_bytes(late)
     pickled = pickle.dumps(range)
     (desk.workspace / "theirs.bin").write_bytes(pickled)
+    (desk.workspace / "theirs.head").write_bytes(b"HEAD" + pickled)
     with zipfile.ZipFile(desk.workspace / "theirs.zip", "w") as archive:
         archive.writestr("part", pickled)
     np.save(desk.workspace / "theirs.npy", np.array([range], dtype=object))
@@ -122,6 +123,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
 async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
     (desk.workspace / "mine.csv").write_text("x\n1\n")
     (desk.workspace / "theirs.bin").write_bytes(pickle.dumps(range))
+    (desk.workspace / "random.bin").write_bytes(random.Random(3).randbytes(100_000))
     with zipfile.ZipFile(desk.workspace / "theirs.xlsx", "w") as archive:
         archive.writestr("part", "<x/>")
     output = await desk.run(FREE[what])
@@ -362,6 +364,73 @@ async def test_rule_6_pool_worker_raises_in_parent(desk: Desk) -> None:
     )
     assert output.error is not None
     assert "may not reach data.example.invalid" in output.error.message
+
+
+POOLS = {
+    "executor": (
+        "from concurrent.futures import ProcessPoolExecutor\npool = ProcessPoolExecutor(1)",
+        "pool.submit({}, {}).result()",
+        "pool.shutdown()",
+    ),
+    "pool": (
+        "import multiprocessing\npool = multiprocessing.get_context('fork').Pool(1)",
+        "pool.apply_async(func={}, args=({},)).get()",
+        "pool.terminate()",
+    ),
+    "joblib": (
+        "from joblib import Parallel, delayed",
+        "Parallel(n_jobs=2)(delayed({})({}) for _ in [1])",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+async def test_rule_6_pool_older_than_the_cell_works_under_its_rules(desk: Desk, pool: str) -> None:
+    """A task of the cell is refused; one of the person's own cells, before and after, is not."""
+    opening, call, end = POOLS[pool]
+    await desk.executor.execute(f"import os\n{opening}\n{call.format('len', '[1]')}")
+    assert (await desk.run(f"n = {call.format('len', '[1, 2]')}")).error is None
+    output = await desk.run(call.format("os.mkdir", "'OUTSIDE/x'"))
+    assert output.error is not None
+    assert "may not reach" in output.error.message
+    assert "A worker process may not reach" in output.stderr
+    assert list(desk.outside.iterdir()) == []
+    again = call.format("os.mkdir", "'OUTSIDE/x'")
+    assert (await desk.executor.execute(desk.filled(again))).error is None
+    await desk.executor.execute(end)
+
+
+async def test_rule_6_each_of_several_arguments_of_an_older_pool_is_kept(desk: Desk) -> None:
+    opening, _, end = POOLS["pool"]
+    await desk.executor.execute(f"import os\n{opening}\npool.map(len, ['a'])")
+    output = await desk.run("pool.map(os.getenv, ['LANG', 'SOME_API_KEY'], 2)")
+    assert output.error is not None
+    again = await desk.executor.execute("pool.map(os.getenv, ['SOME_API_KEY'] * 2, 2)")
+    assert again.shown[-1].for_model()["text"] == "['secret', 'secret']"
+    await desk.executor.execute(end)
+
+
+async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
+    opening = (
+        "import os\nfrom multiprocessing.pool import ThreadPool\nwith ThreadPool(2) as pool:\n"
+    )
+    await desk.run(f"{opening}    n = pool.map(abs, [-1, -2])")
+    assert desk.executor.variables()["n"] == [1, 2]
+    held = await desk.held(f"{opening}    pool.map(os.mkdir, ['OUTSIDE/x'])")
+    assert held is not None
+    assert list(desk.outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("pool", ["executor", "pool"])
+async def test_rule_9_worker_that_is_handed_getenv_is_refused(desk: Desk, pool: str) -> None:
+    opening, call, end = POOLS[pool]
+    output = await desk.run(
+        f"import os\n{opening}\n{call.format('os.getenv', repr('SOME_API_KEY'))}"
+    )
+    assert output.error is not None
+    assert "may not reach SOME_API_KEY" in output.error.message
+    await desk.executor.execute(end)
 
 
 def test_rule_13_hook_uses_standard_library_only() -> None:
