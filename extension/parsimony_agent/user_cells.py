@@ -8,7 +8,7 @@ observing cells imports nothing heavy and keeps no object alive that the user ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -20,7 +20,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.observe import Looked, before_cell, observe_cell, stopped_line
-from parsimony_kernel.lineage.snapshot import Snapshot, visible
+from parsimony_kernel.lineage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -128,7 +128,7 @@ class UserCells:
         except Exception:  # boundary: user object - what a cell binds
             _log.debug("The variables of a cell could not be looked at", exc_info=True)
             looked = Looked(self._shell.user_ns)
-        return looked, looked.keep(self._visible())
+        return looked, looked.keep(self._shell.user_ns)
 
     @_quietly
     def _end(self, result: Any) -> None:
@@ -154,13 +154,14 @@ class UserCells:
         before = begun.before.now(self._shell.user_ns)
         effect = observe_cell(
             before,
-            self._visible(),
+            self._shell.user_ns.copy(),
             begun.code,
             folder,
             looked=begun.looked,
             opened=begun.watch.read,
             written=begun.watch.written,
             shown=(getattr(result, "result", None), *self._last_outputs()),
+            hidden=self._shell.user_ns_hidden,
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
         key = self._cells.key(begun.info.raw_cell)
@@ -181,9 +182,6 @@ class UserCells:
     def _stop_watching(self, cells: list[_Begun]) -> None:
         for each in cells:
             leave(each.watch.hear)
-
-    def _visible(self) -> Mapping[str, Any]:
-        return visible(self._shell.user_ns, self._shell.user_ns_hidden)
 
     def _last_outputs(self) -> list[Any]:
         hook = vars(self._shell.displayhook)

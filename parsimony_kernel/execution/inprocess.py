@@ -47,7 +47,7 @@ from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
-from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
+from parsimony_kernel.lineage.snapshot import Snapshot, difference, is_variable, visible
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -280,9 +280,9 @@ class CellExecution:
         self.watch = Watch(self.namespace, self.cell.filename)
         with self._recording():
             self._looked = before_cell(self.cell.code, self.namespace)
-        there = visible(self.namespace, self.executor.hidden())
         # As far as possible, the snapshot does not keep the previous values alive.
-        self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
+        keep = Snapshot if self._looked is None else self._looked.keep
+        self._standing = keep(self.namespace)
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
 
     def judge(self, workspace: Path, **named: Any) -> Judge:
@@ -335,9 +335,8 @@ class CellExecution:
         before, looked = self._standing.now(self.namespace), self._looked
         # A thread that ends later still has this execution, and must keep no value alive.
         del self._standing, self._looked
-        self._after = visible(self.namespace, self.executor.hidden())
-        anew = difference(before, self._after)
-        self._effect = CellEffect(changed=anew.changed, deleted=anew.deleted)
+        self._after, hidden = self.namespace.copy(), self.executor.hidden()
+        self._effect = CellEffect(*difference(before, self._after, hidden))
         if looked is not None:
             with self._recording():
                 self._effect = observe_cell(
@@ -348,12 +347,15 @@ class CellExecution:
                     looked=looked,
                     opened=dict(self.watch.read),
                     written=dict(self.watch.written),
+                    hidden=hidden,
                 )
         ledger = self.executor.origin_ledger
         self.overwritten = tuple(
             name
             for name in self._effect.changed
-            if name in before and ((origin := ledger.get(name)) is None or origin.actor == "user")
+            if name in before
+            and is_variable(name, before[name], hidden)
+            and ((origin := ledger.get(name)) is None or origin.actor == "user")
         )
 
     def look(self) -> None:

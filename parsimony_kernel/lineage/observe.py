@@ -24,7 +24,13 @@ from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
-from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, fingerprints
+from parsimony_kernel.lineage.snapshot import (
+    Fingerprint,
+    Snapshot,
+    difference,
+    fingerprints,
+    is_variable,
+)
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
@@ -227,16 +233,17 @@ def observe_cell(
     opened: Mapping[str, Collection[int]] = MappingProxyType({}),
     written: Mapping[str, bool] = MappingProxyType({}),
     shown: tuple[Any, ...] = (),
+    hidden: Mapping[str, Any] = MappingProxyType({}),
 ) -> CellEffect:
-    """Return the effect of the cell ``code``, given the visible names before and after it.
+    """Return the effect of the cell ``code``, given all bindings before and after it.
 
     A name counts as mutated in place when the code plainly mutates its object, or when the
     object's fingerprint differs from the one in ``looked``. So do all other names of the same
     object, of arrays on the same memory, and of objects that hold it.
 
     Args:
-        before: the visible names before the cell ran, or the result of ``Looked.keep``.
-        after: the visible names now.
+        before: the bindings before the cell ran, or the result of ``Looked.keep``.
+        after: the bindings now.
         code: the cell after IPython's transforms.
         cwd: the working folder, for relative paths.
         looked: the result of ``before_cell``; without it, only static analysis is used.
@@ -245,17 +252,18 @@ def observe_cell(
         written: those opened for writing, each with whether it was read before.
         shown: the cell's result, to which the caller holds one more reference. References are
             counted, so there must be no others.
+        hidden: the namespace's own bindings, which are no variables.
     """
     names = read(code)
     looked = looked or Looked()
     if isinstance(before, Snapshot):
         before = before.now(after)
     values = looked.values.now(after)
-    found = difference(before, after)
+    rebound, deleted = difference(before, after, hidden)
     differing = looked.differing(values)
     same = {name for name, differs in differing.items() if differs is False}
     touched, roots = _touched(names, before, after, looked.namespace, same)
-    newly = names.called & after.keys() & {*found.changed}
+    newly = names.called & after.keys() & {*rebound}
     also, by_argument = Reach(after, newly).changes()
     also |= names.touched if by_argument else set()
     likely = looked.likely | also
@@ -268,23 +276,25 @@ def observe_cell(
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
     in_place = names_of(
-        touched, after, (before, values), looked.namespace, shown, looked.columns_only
+        touched, after, (before, values), looked.namespace, shown, looked.columns_only, hidden
     )
-    reads = names.reads | names.mutated | names.reached | looked.used | in_place
+    used = names.reads | names.mutated | names.reached | looked.used | in_place
+    reads = {each for each in used & before.keys() if is_variable(each, before[each], hidden)}
+    bound = (each for each in names.writes if each in after)
     sources, read_by = _sources(names, after, opened, cwd)
     paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     to_write = _handed(names, after, calls.WRITES_FILES)  # to calls that may not have run
     rewrote = (path for path in to_write if looked.files.get(path) != source_state(path, cwd))
-    changed = sorted({*found.changed, *in_place})
+    changed = sorted({*rebound, *in_place})
     return CellEffect(
         changed=tuple(changed),
-        deleted=found.deleted,
+        deleted=deleted,
         sources={source: tuple(sorted(numbers)) for source, numbers in sources.items()},
-        reads=tuple(sorted(reads & before.keys())),
-        asked=tuple(sorted(reads - before.keys())),
-        in_place=tuple(sorted(in_place - set(found.changed))),
-        bound=tuple(sorted(names.writes & after.keys())),
+        reads=tuple(sorted(reads)),
+        asked=tuple(sorted(used - reads)),
+        in_place=tuple(sorted(in_place - {*rebound})),
+        bound=tuple(sorted(each for each in bound if is_variable(each, after[each], hidden))),
         files=tuple(
             replace(
                 SourceState(path) if path in rewritten else source_state(path, cwd),
