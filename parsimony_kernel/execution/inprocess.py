@@ -47,7 +47,7 @@ from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch, source_state
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
-from parsimony_kernel.lineage.snapshot import Snapshot, difference, is_variable, visible
+from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -350,12 +350,11 @@ class CellExecution:
                     hidden=hidden,
                 )
         ledger = self.executor.origin_ledger
+        replaced = {name: before[name] for name in self._effect.changed if name in before}
         self.overwritten = tuple(
             name
-            for name in self._effect.changed
-            if name in before
-            and is_variable(name, before[name], hidden)
-            and ((origin := ledger.get(name)) is None or origin.actor == "user")
+            for name in visible(replaced, hidden)
+            if (origin := ledger.get(name)) is None or origin.actor == "user"
         )
 
     def look(self) -> None:

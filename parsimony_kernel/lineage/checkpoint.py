@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.copies import Copies, Copy, Kept, Room, kind_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects, part_at
 from parsimony_kernel.lineage.observe import Reach, suspects
-from parsimony_kernel.lineage.snapshot import Snapshot, is_variable
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 # Stands for the value of an unbound name.
 ABSENT = object()
@@ -82,7 +82,7 @@ def _differing(before: Bindings, now: Bindings) -> set[str]:
     """Return the names whose bindings differ, without new imports: keeping these does no harm."""
     names = {*before, *now}
     other = {n for n in names if now.get(n, ABSENT) is not before.get(n, ABSENT)}
-    imports = {n for n in other if n not in before and not is_variable("value", now[n], {})}
+    imports = {n for n in other if n not in before and not visible({"value": now[n]}, {})}
     return other - imports
 
 

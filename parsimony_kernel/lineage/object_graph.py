@@ -17,7 +17,7 @@ from weakref import ref
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
-from parsimony_kernel.lineage.snapshot import is_variable, visible
+from parsimony_kernel.lineage.snapshot import visible
 
 # Slots visited per undo: about half a second. Big containers come last, so that they take no
 # budget from the others. Past the limit, a name isn't reported as a holder of an object; the
@@ -261,7 +261,7 @@ def names_of(
         classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
     )
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-        return {name for name in found if is_variable(name, after[name], hidden)}
+        return {*visible({name: after[name] for name in found}, hidden)}
     after = visible(after, hidden)
     found &= after.keys()
     columns = {id(after[name]) for name in columns_only & found}

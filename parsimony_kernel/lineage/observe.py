@@ -24,20 +24,12 @@ from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
-from parsimony_kernel.lineage.snapshot import (
-    Fingerprint,
-    Snapshot,
-    difference,
-    fingerprints,
-    is_variable,
-)
+from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
-# Calls of these names run no function stored in an object.
-_HARMLESS = calls.PURE_METHODS | calls.ATOMIC_FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -113,10 +105,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = [namespace[name] for name in maybe if name in namespace]
     held = held_by(called)
-    # Calls such as ``len(steps)`` and ``df.head()`` run no function stored in an object.
-    are_called = any(call.last not in _HARMLESS for call in names.calls)
-    inside = [each for each in (*held.values(), *called) if _is_function(each)]
-    reach.run(inside, are_called=are_called)
+    reach.run(each for each in (*held.values(), *called) if _is_function(each))
     through, by_argument = reach.changes()
     maybe |= _named(held, namespace)
     if by_argument:
@@ -155,7 +144,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if key not in known and not is_immutable(value)
     }
     looked_at = first | unnamed | named
-    seen = fingerprints(looked_at)
+    seen = Fingerprint.of(looked_at)
     values = {name: value for name, value in looked_at.items() if name in likely | seen.keys()}
     likely |= seen.keys() & set(map(str, own))
     is_told = not (reach.functions or own or names.opaque or names.reached or names.changes_inside)
@@ -279,8 +268,8 @@ def observe_cell(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only, hidden
     )
     used = names.reads | names.mutated | names.reached | looked.used | in_place
-    reads = {each for each in used & before.keys() if is_variable(each, before[each], hidden)}
-    bound = (each for each in names.writes if each in after)
+    reads = visible({each: before[each] for each in used & before.keys()}, hidden).keys()
+    bound = visible({each: after[each] for each in names.writes & after.keys()}, hidden)
     sources, read_by = _sources(names, after, opened, cwd)
     paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
@@ -294,7 +283,7 @@ def observe_cell(
         reads=tuple(sorted(reads)),
         asked=tuple(sorted(used - reads)),
         in_place=tuple(sorted(in_place - {*rebound})),
-        bound=tuple(sorted(each for each in bound if is_variable(each, after[each], hidden))),
+        bound=tuple(sorted(bound)),
         files=tuple(
             replace(
                 SourceState(path) if path in rewritten else source_state(path, cwd),
@@ -429,21 +418,11 @@ class Reach:
         self.functions: list[Any] = []
         self._follow(names)
 
-    def run(self, values: Iterable[Any], *, are_called: bool = True) -> None:
-        """Follow the functions that calling ``values``, or advancing generators, may run.
-
-        Args:
-            are_called: if false, nothing calls the values: ``functions`` gets only the values
-                themselves, and the names that they can reach count as used.
-        """
+    def run(self, values: Iterable[Any]) -> None:
+        """Follow the functions that calling ``values``, or advancing generators, may run."""
         for each in values:
-            found = [each] if type(each) is GeneratorType else [*_functions_of(each)]
-            if are_called:
-                self._follow(self._names_of(found))
-                continue
-            self.functions.append(each)
-            names = (name for one in found for name in _names_in(_code_of(one)))
-            self.used |= Reach(self._bound, names).used
+            found = [each] if type(each) is GeneratorType else _functions_of(each)
+            self._follow(self._names_of(found))
 
     def _follow(self, names: Iterable[str]) -> None:
         pending = [*names]

@@ -98,22 +98,20 @@ def _is_weak(kind: type) -> bool:
 
 
 def visible(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bindings of ``namespace`` that are variables, see ``is_variable``."""
-    bindings = dict(namespace).items()  # which threads may change
-    return {name: value for name, value in bindings if is_variable(name, value, hidden)}
+    """Return the bindings that a person made: no private names, no imports, nothing in ``hidden``.
 
-
-def is_variable(name: Any, value: Any, hidden: Mapping[str, Any]) -> bool:
-    """Return whether a person made a binding: no private name, no import, nothing in ``hidden``.
-
-    Imports are modules, and functions and classes of other modules. A name in ``hidden`` is a
-    variable once it is bound to another object. Keys that are no identifiers are no variables.
+    Imports are modules, and functions and classes of other modules. A name in ``hidden`` is
+    visible once it is bound to another object. Keys that are no identifiers are no variables.
     """
-    if type(name) is not str or name[:1] == "_" or not name.isidentifier():
-        return False
-    if issubclass(type(value), _IMPORTABLE) and _is_imported(value):
-        return False
-    return hidden.get(name, _ABSENT) is not value
+    return {
+        name: value
+        for name, value in dict(namespace).items()  # a copy, as threads may bind names
+        if type(name) is str
+        and name[:1] != "_"
+        and name.isidentifier()
+        and hidden.get(name, _ABSENT) is not value
+        and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
+    }
 
 
 def _is_imported(value: Any) -> bool:
@@ -136,27 +134,13 @@ def difference(
     held = before.values() if is_longer else map(before.get, after, repeat(_ABSENT))
     is_other = map(operator.is_not, after.values(), chain(held, repeat(_ABSENT)))
     other = [*compress(after, is_other)]
-    changed = [name for name in other if is_variable(name, after[name], hidden)]
+    changed = visible({name: after[name] for name in other}, hidden)
     gone = other if is_longer else {*other, *(before.keys() - after.keys())}
-    deleted = [
-        name
-        for name in before.keys() & gone
-        if name not in changed and is_variable(name, before[name], hidden)
-    ]
-    return tuple(sorted(changed)), tuple(sorted(deleted))
+    deleted = visible({name: before[name] for name in before.keys() & gone}, hidden).keys()
+    return tuple(sorted(changed)), tuple(sorted(deleted - changed.keys()))
 
 
 # Fingerprints
-
-
-def fingerprints(values: Mapping[str, Any]) -> dict[str, "Fingerprint"]:
-    """Return the fingerprints of the first of ``values``, within the budget of a cell."""
-    seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
-    for name, value in values.items():
-        if left > 0:
-            seen[name] = Fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
-    return seen
 
 
 class Fingerprint:
@@ -176,6 +160,16 @@ class Fingerprint:
         except Exception:  # boundary: user object - it may be anything
             self.is_whole = False
         self.taken = steps - self._left
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "dict[str, Fingerprint]":
+        """Return the fingerprints of the first of ``values``, within the budget of a cell."""
+        seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
+        for name, value in values.items():
+            if left > 0:
+                seen[name] = cls(value, min(left, MOST_STEPS))
+                left -= seen[name].taken
+        return seen
 
     def differs_from(self, value: Any) -> bool:
         """Return whether the fingerprint of ``value`` differs from this one."""
