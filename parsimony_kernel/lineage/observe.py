@@ -45,7 +45,8 @@ class Looked:
         values: the values, by weak reference where possible.
         likely: names that count as mutated unless a complete fingerprint shows no change.
         through: names whose objects the notebook functions in reach may mutate, also as arguments.
-        resizes: whether the cell may resize arrays.
+        before: all bindings. Values that the cell can reach are kept by weak reference, so that
+            none stays alive.
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
         files: the state of the files that it names as ones to write.
@@ -58,7 +59,7 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     likely: Set[str] = frozenset()
     through: Set[str] = frozenset()
-    resizes: bool = False
+    before: Snapshot = field(default_factory=lambda: Snapshot({}))
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
 
@@ -74,16 +75,6 @@ class Looked:
                 differs = seen is None or seen.differs_from(value)
                 found[name] = differs or (False if seen and seen.is_whole else None)
         return found
-
-    def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
-        """Snapshot ``bindings``, such as the previous ones, while the cell runs.
-
-        Values that the cell can reach are kept by weak reference, so that none stays alive.
-        """
-        names = self.names
-        own = names.reads | names.mutated | names.touched | names.writes | names.deletes
-        used = bindings.keys() if names.opaque else self.used | own
-        return Snapshot(bindings, used, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -149,6 +140,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     likely |= seen.keys() & set(map(str, own))
     is_told = not (reach.functions or own or names.opaque or names.reached or names.changes_inside)
     resizes = _RESIZE in code or reach.says(_RESIZE)
+    own_names = names.reads | names.mutated | names.touched | names.writes | names.deletes
+    own_names |= reach.used
     return Looked(
         namespace,
         names,
@@ -157,7 +150,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         Snapshot(values, values.keys(), resizes=resizes),
         likely & values.keys(),
         through,
-        resizes,
+        Snapshot(namespace, [*namespace] if names.opaque else own_names, resizes=resizes),
         names.mutated if is_told else frozenset(),
         {
             path: source_state(path, Path())
@@ -213,7 +206,7 @@ class CellEffect:
 
 
 def observe_cell(
-    before: Mapping[str, Any] | Snapshot,
+    before: Mapping[str, Any],
     after: Mapping[str, Any],
     code: str,
     cwd: Path,
@@ -231,7 +224,7 @@ def observe_cell(
     object, of arrays on the same memory, and of objects that hold it.
 
     Args:
-        before: the bindings before the cell ran, or the result of ``Looked.keep``.
+        before: the bindings before the cell ran.
         after: the bindings now.
         code: the cell after IPython's transforms.
         cwd: the working folder, for relative paths.
@@ -245,8 +238,6 @@ def observe_cell(
     """
     names = read(code)
     looked = looked or Looked()
-    if isinstance(before, Snapshot):
-        before = before.now(after)
     values = looked.values.now(after)
     rebound, deleted = difference(before, after, hidden)
     differing = looked.differing(values)
