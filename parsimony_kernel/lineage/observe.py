@@ -5,7 +5,6 @@ that a call may have mutated are fingerprinted before the cell and compared afte
 budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
-import dis
 import functools
 import linecache
 from collections import defaultdict
@@ -27,7 +26,6 @@ from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, 
 from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
-_STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
 
@@ -98,10 +96,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     held = held_by(called)
     reach.run(each for each in (*held.values(), *called) if _is_function(each))
     through, by_argument = reach.changes()
-    maybe |= _named(held, namespace)
+    maybe |= (named_inside := _named(held, namespace))
     if by_argument:
         through |= names.touched
-    likely = names.reached | through | (_named(held, namespace) if by_argument else set())
+    likely = names.reached | through | (named_inside if by_argument else set())
     if reach.functions:
         maybe |= reach.used
     # A part that only running code can resolve (a property) may be any object held by the root.
@@ -452,16 +450,14 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     """Return the global names whose objects a function mutates.
 
     The second value is true if it mutates the objects of its locals or closure variables. Without
-    source text, the bytecode decides: a store or a mutating name taints every name it uses.
+    source text, it may mutate all of them, and every name that it uses.
     """
     lines = linecache.cache.get(code.co_filename, ())
     names = None
     if len(lines) > 2:  # its source text
         names = read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
     if names is None:
-        stores = any(each.opname in _STORES for each in dis.get_instructions(code))
-        changes = stores or not calls.MUTATES.isdisjoint(code.co_names)
-        return (frozenset(code.co_names) if changes else frozenset()), changes
+        return frozenset(code.co_names), True
     parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
     changed = names.mutated | names.reached
     if code.co_name == "__init__" and code.co_varnames:
