@@ -38,7 +38,8 @@ def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int,
     Args:
         leaves: classes whose objects are not walked into.
     """
-    return Holding(values, most=MOST_OF_A_CELL + len(values), leaves=leaves).held()
+    most = MOST_OF_A_CELL + len(values)
+    return Holding(values, most=most, leaves=leaves).held() if values else {}
 
 
 def holds_objects(value: Any) -> bool:
