@@ -249,7 +249,8 @@ class _Program:
     def _draws(self, call: Call) -> bool:
         """Return whether a call may draw from, or seed, a library's global random generator."""
         is_of_module = call.root in self._homes and call.name.partition(".")[0] == call.root
-        path = self._home(call) if is_of_module else []
+        draws = is_of_module and call.last not in calls.STREAM_FUNCTIONS  # which seed their own
+        path = self._home(call) if draws else []
         return call.last in _DRAWING or "random" in path or not _UNDRAWN.issuperset(path[:1])
 
 
