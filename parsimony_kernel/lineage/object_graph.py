@@ -323,7 +323,7 @@ def _are_only_bound(
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
         known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
-        said = (*names, *shown, *_LAST_OUTPUTS)
+        said = {*names, *shown, *_LAST_OUTPUTS}  # each once: outputs are among the names too
         known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
         # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:

@@ -5,6 +5,7 @@ that a call may have mutated are fingerprinted before the cell and compared afte
 budget per cell. Nothing here imports anything heavy, and no user code runs.
 """
 
+import dis
 import functools
 import linecache
 from collections import defaultdict
@@ -26,6 +27,7 @@ from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, 
 from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
+_STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
 
@@ -450,14 +452,16 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     """Return the global names whose objects a function mutates.
 
     The second value is true if it mutates the objects of its locals or closure variables. Without
-    source text, it may mutate all of them, and every name that it uses.
+    source text, the bytecode decides: a store or a mutating name taints every name it uses.
     """
     lines = linecache.cache.get(code.co_filename, ())
     names = None
     if len(lines) > 2:  # its source text
         names = read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
     if names is None:
-        return frozenset(code.co_names), True
+        stores = any(each.opname in _STORES for each in dis.get_instructions(code))
+        changes = stores or not calls.MUTATES.isdisjoint(code.co_names)
+        return (frozenset(code.co_names) if changes else frozenset()), changes
     parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
     changed = names.mutated | names.reached
     if code.co_name == "__init__" and code.co_varnames:
