@@ -8,7 +8,7 @@ observing cells imports nothing heavy and keeps no object alive that the user ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -20,7 +20,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.observe import Looked, before_cell, observe_cell, stopped_line
-from parsimony_kernel.lineage.snapshot import Snapshot, visible
+from parsimony_kernel.lineage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from parsimony_kernel.lineage.ledger import OriginLedger
@@ -57,7 +57,6 @@ class _Begun:
     info: Any
     code: str
     looked: Looked
-    before: Snapshot
     watch: Watch
     is_body: bool = False
 
@@ -108,27 +107,26 @@ class UserCells:
             yield
         finally:
             for begun in self._open:
-                begun.looked, begun.before = self._looked(begun.code)
+                begun.looked = self._looked(begun.code)
 
     @_quietly
     def _begin(self, info: Any) -> None:
         if not self._open:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
-        looked, before = self._looked(code)
+        looked = self._looked(code)
         is_body = any(_CAPTURING in begun.code for begun in self._open)
         watch = Watch(self._shell.user_ns)
         listen(watch.hear)
-        self._open.append(_Begun(info, code, looked, before, watch, is_body))
+        self._open.append(_Begun(info, code, looked, watch, is_body))
 
-    def _looked(self, code: str) -> tuple[Looked, Snapshot]:
-        """Return the state before ``code`` runs, and a snapshot of it."""
+    def _looked(self, code: str) -> Looked:
+        """Return the state before ``code`` runs."""
         try:
-            looked = before_cell(code, self._shell.user_ns)
+            return before_cell(code, self._shell.user_ns)
         except Exception:  # boundary: user object - what a cell binds
             _log.debug("The variables of a cell could not be looked at", exc_info=True)
-            looked = Looked(self._shell.user_ns)
-        return looked, looked.keep(self._visible())
+            return Looked(self._shell.user_ns, before=Snapshot(self._shell.user_ns))
 
     @_quietly
     def _end(self, result: Any) -> None:
@@ -151,16 +149,16 @@ class UserCells:
         if self._is_agent or begun.is_body:
             return
         folder = working_folder()
-        before = begun.before.now(self._shell.user_ns)
         effect = observe_cell(
-            before,
-            self._visible(),
+            begun.looked.before.now(self._shell.user_ns),
+            self._shell.user_ns.copy(),
             begun.code,
             folder,
             looked=begun.looked,
             opened=begun.watch.read,
             written=begun.watch.written,
             shown=(getattr(result, "result", None), *self._last_outputs()),
+            hidden=self._shell.user_ns_hidden,
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
         key = self._cells.key(begun.info.raw_cell)
@@ -181,9 +179,6 @@ class UserCells:
     def _stop_watching(self, cells: list[_Begun]) -> None:
         for each in cells:
             leave(each.watch.hear)
-
-    def _visible(self) -> Mapping[str, Any]:
-        return visible(self._shell.user_ns, self._shell.user_ns_hidden)
 
     def _last_outputs(self) -> list[Any]:
         hook = vars(self._shell.displayhook)

@@ -50,7 +50,7 @@ ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, STREAM_FUNCTIONS, SEEDING_FUNCTIONS = _rows
     "functions", "atomic copy stream seed"
 )
 MUTATES = MUTATES_RECEIVER | MUTATES_ARGUMENT
-STREAM_MODULES, VALUE_MODULES = _rows("modules", "stream value")
+VALUE_MODULES = names("modules", "value")
 COLUMNS_BY_PLACE, COLUMNS_BY_KEYWORD = _columns("arguments"), _columns("keywords")
 KEEPS_COLUMNS, GROUPS, AGGREGATES = _rows("columns", "keep group aggregate")
 READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}

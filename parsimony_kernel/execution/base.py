@@ -399,7 +399,7 @@ class CellExecution:
     _effect: CellEffect = field(default_factory=CellEffect)
     _after: dict[str, Any] = field(default_factory=dict)
     _summaries: list[KernelOutputType] = field(default_factory=list)
-    _looked: Looked | None = None
+    _looked: Looked = field(init=False)
     _told: ExceptionObject | None = None
     _is_recorded: bool = True
     _is_cut: bool = False
@@ -407,11 +407,9 @@ class CellExecution:
     def __post_init__(self, permit: Permit | None) -> None:
         self.namespace = self.executor.namespace()
         self.watch = Watch(self.namespace, self.cell.filename)
+        self._looked = Looked(self.namespace, before=Snapshot(self.namespace))
         with self._recording():
             self._looked = before_cell(self.cell.code, self.namespace)
-        there = visible(self.namespace, self.executor.hidden())
-        # As far as possible, the snapshot does not keep the previous values alive.
-        self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
@@ -452,28 +450,28 @@ class CellExecution:
         """Compute what the cell changed, without running users' code."""
         if self.statement_guard is not None:
             self.statement_guard.end(self.error, self.capture.stderr.write)
-        before, looked = self._standing.now(self.namespace), self._looked
+        before, looked = self._looked.before.now(self.namespace), self._looked
         # A thread that ends later still has this execution, and must keep no value alive.
-        del self._standing, self._looked
-        self._after = visible(self.namespace, self.executor.hidden())
-        anew = difference(before, self._after)
-        self._effect = CellEffect(changed=anew.changed, deleted=anew.deleted)
-        if looked is not None:
-            with self._recording():
-                self._effect = observe_cell(
-                    before,
-                    self._after,
-                    self.cell.code,
-                    self.folder,
-                    looked=looked,
-                    opened=dict(self.watch.read),
-                    written=dict(self.watch.written),
-                )
+        del self._looked
+        self._after, hidden = self.namespace.copy(), self.executor.hidden()
+        self._effect = CellEffect(*difference(before, self._after, hidden))
+        with self._recording():
+            self._effect = observe_cell(
+                before,
+                self._after,
+                self.cell.code,
+                self.folder,
+                looked=looked,
+                opened=dict(self.watch.read),
+                written=dict(self.watch.written),
+                hidden=hidden,
+            )
         ledger = self.executor.origin_ledger
+        replaced = {name: before[name] for name in self._effect.changed if name in before}
         self.overwritten = tuple(
             name
-            for name in self._effect.changed
-            if name in before and ((origin := ledger.get(name)) is None or origin.actor == "user")
+            for name in visible(replaced, hidden)
+            if (origin := ledger.get(name)) is None or origin.actor == "user"
         )
 
     def look(self) -> None:

@@ -105,10 +105,6 @@ def _fill_ordered(value: Any, items: dict[Any, Any]) -> None:
         OrderedDict.__setitem__(value, key, each)
 
 
-def _same_members(now: Any, held: Any) -> bool:
-    return set(map(id, now)) == set(map(id, held))
-
-
 # Arrays
 
 
@@ -278,7 +274,7 @@ _CONTAINERS: dict[type, Native] = {
         OrderedDict, lambda value: dict(OrderedDict.items(value)), _fill_ordered
     ),
     set: _refilled(set, lambda value: set[Any]().union(value), set.update)._replace(
-        same=_same_members
+        same=lambda now, held: set(map(id, now)) == set(map(id, held))
     ),
     deque: _refilled(deque, lambda value: list(deque.__iter__(value)), deque.extend),
     tuple: Native(lambda value: tuple.__getitem__(value, _ALL)),

@@ -17,6 +17,7 @@ from weakref import ref
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
+from parsimony_kernel.lineage.snapshot import visible
 
 # Slots visited per undo: about half a second. Big containers come last, so that they take no
 # budget from the others. Past the limit, a name isn't reported as a holder of an object; the
@@ -37,7 +38,8 @@ def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int,
     Args:
         leaves: classes whose objects are not walked into.
     """
-    return Holding(values, most=MOST_OF_A_CELL + len(values), leaves=leaves).held()
+    most = MOST_OF_A_CELL + len(values)
+    return Holding(values, most=most, leaves=leaves).held() if values else {}
 
 
 def holds_objects(value: Any) -> bool:
@@ -240,8 +242,9 @@ def names_of(
     namespace: Mapping[str, Any],
     shown: tuple[Any, ...],
     columns_only: Set[str],
+    hidden: Mapping[str, Any],
 ) -> set[str]:
-    """Return the names of mutated objects, of objects on the same memory, and of their holders.
+    """Return the variables of mutated objects, of ones on the same memory, and of their holders.
 
     Args:
         touched: the mutated objects, by id.
@@ -250,6 +253,7 @@ def names_of(
         namespace: the live namespace, with IPython's outputs.
         shown: further references held by the caller: the cell's result.
         columns_only: names of frames on which the cell only set columns.
+        hidden: the namespace's own bindings, which are no variables.
     """
     if not touched:
         return set()
@@ -258,7 +262,9 @@ def names_of(
         classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
     )
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-        return found
+        return {*visible({name: after[name] for name in found}, hidden)}
+    after = visible(after, hidden)
+    found &= after.keys()
     columns = {id(after[name]) for name in columns_only & found}
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
@@ -317,7 +323,7 @@ def _are_only_bound(
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
         known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
-        said = (*names, *shown, *_LAST_OUTPUTS)
+        said = {*names, *shown, *_LAST_OUTPUTS}  # each once: outputs are among the names too
         known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
         # One reference is held by ``touched``, one by the call.
         if getrefcount(touched[key]) - 2 > known:

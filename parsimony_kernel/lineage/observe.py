@@ -24,14 +24,12 @@ from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
-from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, fingerprints
+from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
-# Calls of these names run no function stored in an object.
-_HARMLESS = calls.PURE_METHODS | calls.ATOMIC_FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,8 @@ class Looked:
         values: the values, by weak reference where possible.
         likely: names that count as mutated unless a complete fingerprint shows no change.
         through: names whose objects the notebook functions in reach may mutate, also as arguments.
-        resizes: whether the cell may resize arrays.
+        before: all bindings. Values that the cell can reach are kept by weak reference, so that
+            none stays alive.
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
         files: the state of the files that it names as ones to write.
@@ -60,7 +59,7 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     likely: Set[str] = frozenset()
     through: Set[str] = frozenset()
-    resizes: bool = False
+    before: Snapshot = field(default_factory=lambda: Snapshot({}))
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
 
@@ -76,16 +75,6 @@ class Looked:
                 differs = seen is None or seen.differs_from(value)
                 found[name] = differs or (False if seen and seen.is_whole else None)
         return found
-
-    def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
-        """Snapshot ``bindings``, such as the previous ones, while the cell runs.
-
-        Values that the cell can reach are kept by weak reference, so that none stays alive.
-        """
-        names = self.names
-        own = names.reads | names.mutated | names.touched | names.writes | names.deletes
-        used = bindings.keys() if names.opaque else self.used | own
-        return Snapshot(bindings, used, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -107,15 +96,12 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = [namespace[name] for name in maybe if name in namespace]
     held = held_by(called)
-    # Calls such as ``len(steps)`` and ``df.head()`` run no function stored in an object.
-    are_called = any(call.last not in _HARMLESS for call in names.calls)
-    inside = [each for each in (*held.values(), *called) if _is_function(each)]
-    reach.run(inside, are_called=are_called)
+    reach.run(each for each in (*held.values(), *called) if _is_function(each))
     through, by_argument = reach.changes()
-    maybe |= _named(held, namespace)
+    maybe |= (named_inside := _named(held, namespace))
     if by_argument:
         through |= names.touched
-    likely = names.reached | through | (_named(held, namespace) if by_argument else set())
+    likely = names.reached | through | (named_inside if by_argument else set())
     if reach.functions:
         maybe |= reach.used
     # A part that only running code can resolve (a property) may be any object held by the root.
@@ -149,11 +135,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if key not in known and not is_immutable(value)
     }
     looked_at = first | unnamed | named
-    seen = fingerprints(looked_at)
+    seen = Fingerprint.of(looked_at)
     values = {name: value for name, value in looked_at.items() if name in likely | seen.keys()}
     likely |= seen.keys() & set(map(str, own))
     is_told = not (reach.functions or own or names.opaque or names.reached or names.changes_inside)
     resizes = _RESIZE in code or reach.says(_RESIZE)
+    own_names = names.reads | names.mutated | names.touched | names.writes | names.deletes
+    own_names |= reach.used
     return Looked(
         namespace,
         names,
@@ -162,7 +150,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         Snapshot(values, values.keys(), resizes=resizes),
         likely & values.keys(),
         through,
-        resizes,
+        Snapshot(namespace, [*namespace] if names.opaque else own_names, resizes=resizes),
         names.mutated if is_told else frozenset(),
         {
             path: source_state(path, Path())
@@ -218,7 +206,7 @@ class CellEffect:
 
 
 def observe_cell(
-    before: Mapping[str, Any] | Snapshot,
+    before: Mapping[str, Any],
     after: Mapping[str, Any],
     code: str,
     cwd: Path,
@@ -227,16 +215,17 @@ def observe_cell(
     opened: Mapping[str, Collection[int]] = MappingProxyType({}),
     written: Mapping[str, bool] = MappingProxyType({}),
     shown: tuple[Any, ...] = (),
+    hidden: Mapping[str, Any] = MappingProxyType({}),
 ) -> CellEffect:
-    """Return the effect of the cell ``code``, given the visible names before and after it.
+    """Return the effect of the cell ``code``, given all bindings before and after it.
 
     A name counts as mutated in place when the code plainly mutates its object, or when the
     object's fingerprint differs from the one in ``looked``. So do all other names of the same
     object, of arrays on the same memory, and of objects that hold it.
 
     Args:
-        before: the visible names before the cell ran, or the result of ``Looked.keep``.
-        after: the visible names now.
+        before: the bindings before the cell ran.
+        after: the bindings now.
         code: the cell after IPython's transforms.
         cwd: the working folder, for relative paths.
         looked: the result of ``before_cell``; without it, only static analysis is used.
@@ -245,17 +234,16 @@ def observe_cell(
         written: those opened for writing, each with whether it was read before.
         shown: the cell's result, to which the caller holds one more reference. References are
             counted, so there must be no others.
+        hidden: the namespace's own bindings, which are no variables.
     """
     names = read(code)
     looked = looked or Looked()
-    if isinstance(before, Snapshot):
-        before = before.now(after)
     values = looked.values.now(after)
-    found = difference(before, after)
+    rebound, deleted = difference(before, after, hidden)
     differing = looked.differing(values)
     same = {name for name, differs in differing.items() if differs is False}
     touched, roots = _touched(names, before, after, looked.namespace, same)
-    newly = names.called & after.keys() & {*found.changed}
+    newly = names.called & after.keys() & {*rebound}
     also, by_argument = Reach(after, newly).changes()
     also |= names.touched if by_argument else set()
     likely = looked.likely | also
@@ -268,23 +256,25 @@ def observe_cell(
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
     in_place = names_of(
-        touched, after, (before, values), looked.namespace, shown, looked.columns_only
+        touched, after, (before, values), looked.namespace, shown, looked.columns_only, hidden
     )
-    reads = names.reads | names.mutated | names.reached | looked.used | in_place
+    used = names.reads | names.mutated | names.reached | looked.used | in_place
+    reads = visible({each: before[each] for each in used & before.keys()}, hidden).keys()
+    bound = visible({each: after[each] for each in names.writes & after.keys()}, hidden)
     sources, read_by = _sources(names, after, opened, cwd)
     paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     to_write = _handed(names, after, calls.WRITES_FILES)  # to calls that may not have run
     rewrote = (path for path in to_write if looked.files.get(path) != source_state(path, cwd))
-    changed = sorted({*found.changed, *in_place})
+    changed = sorted({*rebound, *in_place})
     return CellEffect(
         changed=tuple(changed),
-        deleted=found.deleted,
+        deleted=deleted,
         sources={source: tuple(sorted(numbers)) for source, numbers in sources.items()},
-        reads=tuple(sorted(reads & before.keys())),
-        asked=tuple(sorted(reads - before.keys())),
-        in_place=tuple(sorted(in_place - set(found.changed))),
-        bound=tuple(sorted(names.writes & after.keys())),
+        reads=tuple(sorted(reads)),
+        asked=tuple(sorted(used - reads)),
+        in_place=tuple(sorted(in_place - {*rebound})),
+        bound=tuple(sorted(bound)),
         files=tuple(
             replace(
                 SourceState(path) if path in rewritten else source_state(path, cwd),
@@ -419,21 +409,11 @@ class Reach:
         self.functions: list[Any] = []
         self._follow(names)
 
-    def run(self, values: Iterable[Any], *, are_called: bool = True) -> None:
-        """Follow the functions that calling ``values``, or advancing generators, may run.
-
-        Args:
-            are_called: if false, nothing calls the values: ``functions`` gets only the values
-                themselves, and the names that they can reach count as used.
-        """
+    def run(self, values: Iterable[Any]) -> None:
+        """Follow the functions that calling ``values``, or advancing generators, may run."""
         for each in values:
-            found = [each] if type(each) is GeneratorType else [*_functions_of(each)]
-            if are_called:
-                self._follow(self._names_of(found))
-                continue
-            self.functions.append(each)
-            names = (name for one in found for name in _names_in(_code_of(one)))
-            self.used |= Reach(self._bound, names).used
+            found = [each] if type(each) is GeneratorType else _functions_of(each)
+            self._follow(self._names_of(found))
 
     def _follow(self, names: Iterable[str]) -> None:
         pending = [*names]

@@ -28,8 +28,9 @@ _BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
 _RANDOM = "*random"
 _TEXT_MAGICS = calls.names("magics", "text")
 _STREAMS = calls.STREAM_FUNCTIONS | calls.STREAM_METHODS
-_DRAWING = frozenset({"sample", "rvs", "fit", "fit_transform", "fit_predict"})
-_RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
+_DRAWING = calls.SEEDING_FUNCTIONS | {"sample", "rvs", "fit", "fit_transform", "fit_predict"}
+# Modules whose functions draw no random numbers, except those of ``numpy.random``.
+_UNDRAWN = calls.VALUE_MODULES - {"random", "sklearn", "scipy"}
 
 
 class SliceError(Exception):
@@ -115,11 +116,6 @@ class _Part(NamedTuple):
         many = any(len(each.names) > 1 for each in self.statement.calls)
         return bool(running) and (self.statement.opaque or many)
 
-    @property
-    def binds_whole(self) -> bool:
-        """Whether it has no effect at all if it raises."""
-        return self.statement.rebinds and not self.statement.mutated
-
 
 class _Program:
     """The analyzed statements of all runs of a notebook, by the code of their cells.
@@ -145,9 +141,13 @@ class _Program:
         for cell in cells.values():
             self._homes.update(cell.modules)
             self._defined |= cell.defined
-        # Functions whose results may vary between calls.
-        self._stateful = set[str]()
-        self._learn([each for each in every if each.later is not NOTHING])
+        # Functions whose results may vary between calls; each may use those found before.
+        self._stateful, known = set[str](), -1
+        while known < len(self._stateful):
+            known = len(self._stateful)
+            for each in (each for each in every if each.later is not NOTHING):
+                if each.keeps_state or any(map(self._gives_stream, each.later.calls)):
+                    self._stateful |= each.writes
         # By name: the names read by the functions that it may hold, when they run.
         self._used: dict[str, set[str]] = {}
         for each in every:
@@ -163,7 +163,8 @@ class _Program:
         plain = self._homes.keys() | _BUILTINS | (self._defined - self._stateful) | {""}
         for each in every:
             self._relate(each, plain)
-            moving |= each.writes | each.mutated if self._makes_stream(each) else set()
+            if (each.keeps_state and not each.defines) or any(map(self._gives_stream, each.calls)):
+                moving |= each.writes | each.mutated
         self._streams = self.related(moving)
         self._parts = {code: [*map(self._part, its)] for code, its in statements.items()}
 
@@ -220,17 +221,6 @@ class _Program:
         binds = statement.writes | statement.deletes
         return _Part(statement, reads, binds, touches, moves)
 
-    # Effects of functions
-
-    def _learn(self, functions: Sequence[Statement]) -> None:
-        """Find the stateful functions, by iterating to a fixed point."""
-        known = -1
-        while known < len(self._stateful):
-            known = len(self._stateful)
-            for each in functions:
-                if each.keeps_state or any(map(self._gives_stream, each.later.calls)):
-                    self._stateful |= each.writes
-
     def _is_harmless(self, call: Call) -> bool:
         """Return whether a call leaves its arguments and receiver unchanged."""
         if call.last in calls.MUTATES or call.root in self._defined or not call.name:
@@ -248,31 +238,20 @@ class _Program:
 
     # Streams: objects that advance when they are read
 
-    def _makes_stream(self, statement: Statement) -> bool:
-        gives = any(map(self._gives_stream, statement.calls))
-        return gives or (statement.keeps_state and not statement.defines)
-
     def _gives_stream(self, call: Call) -> bool:
         """Return whether a call's result may be a stream, or may mutate what it was made from."""
         if call.last in _STREAMS or call.root in self._stateful:
             return True
         if call.root in self._homes:
-            module = self._home(call)[0]
-            is_known = module in calls.VALUE_MODULES and module not in calls.STREAM_MODULES
-            return not is_known or "partial" in call.last
+            return self._home(call)[0] not in calls.VALUE_MODULES or "partial" in call.last
         return call.last in ("partial", "methodcaller")
 
     def _draws(self, call: Call) -> bool:
         """Return whether a call may draw from, or seed, a library's global random generator."""
-        if call.last in calls.SEEDING_FUNCTIONS:
-            return True
-        if call.last in calls.STREAM_FUNCTIONS:
-            return False
-        if call.root not in self._homes or call.name.partition(".")[0] != call.root:
-            return call.last in _DRAWING
-        path = self._home(call)
-        is_known = path[0] in calls.VALUE_MODULES and path[0] not in _RANDOM_MODULES
-        return "random" in path or not is_known
+        is_of_module = call.root in self._homes and call.name.partition(".")[0] == call.root
+        draws = is_of_module and call.last not in calls.STREAM_FUNCTIONS  # which seed their own
+        path = self._home(call) if draws else []
+        return call.last in _DRAWING or "random" in path or not _UNDRAWN.issuperset(path[:1])
 
 
 def _is_open(statement: Statement) -> bool:
@@ -437,38 +416,30 @@ class _Walk:
         return not related(part.touches).isdisjoint(related(self._live))
 
     def _ended(self, run: CellRun) -> Sequence[_Part]:
-        """Return the statements of a run that completed; the others must not matter."""
+        """Return the statements of a run that completed; the one that failed must not matter.
+
+        Raises:
+            SliceError: a statement that may have failed halfway may have changed a needed name.
+        """
         parts, stop = self._program.parts(run), run.stopped_at
         if not run.failed:
             return parts
         ended = [each for each in parts if each.statement.lines[1] < stop]
         rest = parts[len(ended) :]
         rest = [each for each in rest if not stop or each.statement.lines[0] <= stop]
-        for each in rest:
-            self._must_not_matter(run, each, is_known=bool(stop) and len(rest) == 1)
-        return ended
-
-    def _must_not_matter(self, run: CellRun, part: _Part, *, is_known: bool) -> None:
-        """Check that a statement that may have failed halfway did nothing to needed names.
-
-        Args:
-            is_known: whether this is certainly the statement that failed.
-
-        Raises:
-            SliceError: it may have.
-        """
-        streams_of = self._program.streams_of
         made = {ref.name for ref in run.made} | {*run.deleted}
-        hit = self._live & part.touches & made
-        if not (is_known and part.binds_whole):
-            hit |= self._live & part.binds - (self._program.tracked - made)
-        if part.touches:
-            bound = {name for each in self._program.parts(run) for name in each.statement.writes}
-            hit |= self._live & (made - bound)
-        if part.moves:
-            hit |= {each for each in self._live if streams_of({each}) & part.moves}
-        if hit:
-            raise _stopped(hit)
+        bound = {name for each in parts for name in each.statement.writes}
+        for each in rest:
+            is_whole = each.statement.rebinds and not each.statement.mutated
+            # Without an effect where it raises, if it is certain that it was this one.
+            may = set[str]() if is_whole and stop and len(rest) == 1 else {*each.binds}
+            may -= self._program.tracked - made
+            may |= (each.touches & made) | (made - bound if each.touches else set())
+            streams_of = self._program.streams_of
+            may |= {name for name in self._live if streams_of({name}) & each.moves}
+            if hit := self._live & may:
+                raise _stopped(hit)
+        return ended
 
 
 def _stopped(names: Collection[str]) -> SliceError:

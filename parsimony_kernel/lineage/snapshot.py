@@ -15,9 +15,8 @@ from abc import ABCMeta
 from array import array
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import EnumMeta
-from itertools import compress, islice, repeat
+from itertools import chain, compress, islice, repeat
 from types import BuiltinFunctionType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
@@ -26,9 +25,6 @@ from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, around, kind_of
 
 _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
-# Names of variables, met before: to look each up anew costs more than all else of a short cell.
-_names = set[str]()
-_MANY = 1_000
 # Stands for a value that is gone. No value in a namespace is identical to it.
 GONE: Any = range(0)
 # The budget in steps for one value, and for all values of one cell; a step is under 2 µs.
@@ -41,14 +37,6 @@ _MOST_WHOLE = 8 * _MOST_ITEMS
 _DEEPEST = 4
 # Other metaclasses may define a hash or attributes with user code.
 _METACLASSES = (type, ABCMeta, EnumMeta)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The names that are new or bound to another object, and the deleted ones, each sorted."""
-
-    changed: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
 
 
 class Snapshot:
@@ -109,29 +97,21 @@ def _is_weak(kind: type) -> bool:
     return is_weak and not issubclass(kind, ModuleType)
 
 
-def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+def visible(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
     """Return the bindings that a person made: no private names, no imports, nothing in ``hidden``.
 
     Imports are modules, and functions and classes of other modules. A name in ``hidden`` is
     visible once it is bound to another object. Keys that are no identifiers are no variables.
     """
-    found = namespace.copy()
-    if len(_names) > _MANY + 2 * len(found):
-        _names.clear()
-    for name in found.keys() - _names:
-        if type(name) is str and name[:1] != "_" and name.isidentifier():
-            _names.add(name)
-        else:
-            del found[name]
-    kinds = map(type, found.values())
-    may_be_imported = map(issubclass, kinds, repeat(_IMPORTABLE))
-    for name in [*compress(found, may_be_imported)]:
-        if _is_imported(found[name]):
-            del found[name]
-    for name in hidden:
-        if name in found and found[name] is hidden[name]:
-            del found[name]
-    return found
+    return {
+        name: value
+        for name, value in dict(namespace).items()  # a copy, as threads may bind names
+        if type(name) is str
+        and name[:1] != "_"
+        and name.isidentifier()
+        and hidden.get(name, _ABSENT) is not value
+        and not (issubclass(type(value), _IMPORTABLE) and _is_imported(value))
+    }
 
 
 def _is_imported(value: Any) -> bool:
@@ -141,28 +121,26 @@ def _is_imported(value: Any) -> bool:
     return module is None or (type(module) is str and module not in ("", "__main__"))
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
-    """Return the difference between two snapshots, compared by identity."""
-    # Mostly a cell leaves the names as they are.
-    held = before.values() if [*before] == [*after] else map(before.get, after, repeat(_ABSENT))
-    is_other = map(operator.is_not, after.values(), held)
-    changed = tuple(sorted(compress(after, is_other)))
-    new = sum(name not in before for name in changed)
-    is_any_gone = len(before) + new > len(after)  # a cheap test before a slow search
-    return Difference(changed, tuple(sorted(before.keys() - after.keys())) if is_any_gone else ())
+def difference(
+    before: Mapping[str, Any], after: Mapping[str, Any], hidden: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Compare all bindings before and after a cell by identity.
+
+    Returns:
+        The variables that are new or bound to another object, and the deleted ones, each sorted.
+    """
+    # Mostly a cell leaves the names as they are, and new ones come last.
+    is_longer = [*after][: len(before)] == [*before]
+    held = before.values() if is_longer else map(before.get, after, repeat(_ABSENT))
+    is_other = map(operator.is_not, after.values(), chain(held, repeat(_ABSENT)))
+    other = [*compress(after, is_other)]
+    changed = visible({name: after[name] for name in other}, hidden)
+    gone = other if is_longer else {*other, *(before.keys() - after.keys())}
+    deleted = visible({name: before[name] for name in before.keys() & gone}, hidden).keys()
+    return tuple(sorted(changed)), tuple(sorted(deleted - changed.keys()))
 
 
 # Fingerprints
-
-
-def fingerprints(values: Mapping[str, Any]) -> dict[str, "Fingerprint"]:
-    """Return the fingerprints of the first of ``values``, within the budget of a cell."""
-    seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
-    for name, value in values.items():
-        if left > 0:
-            seen[name] = Fingerprint(value, min(left, MOST_STEPS))
-            left -= seen[name].taken
-    return seen
 
 
 class Fingerprint:
@@ -182,6 +160,16 @@ class Fingerprint:
         except Exception:  # boundary: user object - it may be anything
             self.is_whole = False
         self.taken = steps - self._left
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "dict[str, Fingerprint]":
+        """Return the fingerprints of the first of ``values``, within the budget of a cell."""
+        seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
+        for name, value in values.items():
+            if left > 0:
+                seen[name] = cls(value, min(left, MOST_STEPS))
+                left -= seen[name].taken
+        return seen
 
     def differs_from(self, value: Any) -> bool:
         """Return whether the fingerprint of ``value`` differs from this one."""

@@ -4,12 +4,13 @@ Pure: the ledger in, an ``Explanation`` out. Unknown origins are reported as unk
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.text import plural
-from parsimony_kernel.lineage.ledger import FILE, CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import FILE, InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
 _MOST_COLUMNS = 200
@@ -68,9 +69,8 @@ def why(
     lines, names = [heading, ""], [_versioned(each) for each in steps]
     beside = max(map(len, names)) + 2
     for label, each in zip(names, steps, strict=True):
-        place = places.get(each.cell_run) or _place(each, turns or {}, 0)
         at = f" · {safe(each.at[:16].replace('T', ' '))}" if each.at else ""
-        lines.append(f"{label:<{beside}}{place}{at}")
+        lines.append(f"{label:<{beside}}{places.get(each.cell_run, '')}{at}")
         lines += [(" " * beside + detail).rstrip() for detail in _details(each)]
     if left := count - len(steps):
         lines.append(f"and {left:,} earlier {plural('step', left)}")
@@ -97,21 +97,14 @@ def _places(
     ledger: OriginLedger, numbers: Collection[int], turns: Mapping[str, int]
 ) -> dict[int, str]:
     """Return descriptions for people of the cell runs ``numbers``."""
-    steps: dict[str, int] = {}
-    found = {}
+    steps, found = Counter[str](), dict[int, str]()
     for run in ledger.cell_runs():
-        if run.actor == "agent":
-            steps[run.run_id] = steps.get(run.run_id, 0) + 1
+        steps[run.run_id] += run.actor == "agent"
         if run.number in numbers:
-            found[run.number] = _place(run, turns, steps.get(run.run_id, 0))
+            turn = f"turn {turns[run.run_id]}" if run.run_id in turns else "the agent"
+            step = f"{turn}, step {steps[run.run_id]}"
+            found[run.number] = step if run.actor == "agent" else "your cell"
     return found
-
-
-def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -> str:
-    if ran.actor == "user":
-        return "your cell"
-    turn = f"turn {turns[ran.run_id]}" if ran.run_id in turns else "the agent"
-    return f"{turn}, step {step}" if step else turn
 
 
 def _statements_of(origin: VariableOrigin) -> str:

@@ -61,3 +61,10 @@ def test_every_change_is_recorded_with_few_extras(notebook: Notebook, case: str)
     assert set(effect.deleted) == before.keys() - after.keys()
     made = {ref.name for ref in notebook.ledger.cell_runs()[-1].made}
     assert recorded <= made
+
+
+def test_last_output_hides_no_view_of_a_changed_array(notebook: Notebook) -> None:
+    notebook.cell("import numpy as np\na = np.arange(4)\nv = a[1:]")
+    notebook.names["_"] = notebook.names["_3"] = notebook.names["a"]
+    notebook.names["_oh"] = {3: notebook.names["a"]}
+    assert notebook.cell("np.add(a, 1, out=a)").changed == ("a", "v")

@@ -7,7 +7,6 @@ from typing import Any
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect, before_cell, observe_cell, stopped_line
-from parsimony_kernel.lineage.snapshot import visible
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
@@ -21,13 +20,13 @@ class Notebook:
     def cell(self, code: str) -> CellEffect:
         filename = f"<cell {len(self.ledger.cell_runs())} {id(self)}>"
         linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-        before, looked = visible(self.names, {}), before_cell(code, self.names)
+        looked = before_cell(code, self.names)
         error: BaseException | None = None
         try:
             exec(compile(code, filename, "exec"), self.names)
         except Exception as exc:
             error = exc
-        after = visible(self.names, {})
+        before, after = looked.before.now(self.names), dict(self.names)
         effect = observe_cell(before, after, code, self.cwd, looked=looked)
         stamp_effect(
             self.ledger,
