@@ -81,6 +81,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_client_is_imported_once_off_the_event_loop() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _REQUESTS], capture_output=True, text=True, check=False
