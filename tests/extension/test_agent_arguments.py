@@ -20,7 +20,6 @@ from parsimony_agent.completion import proposals
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.magics import doer
 from parsimony_agent.pending import Misuse
-from parsimony_kernel.session.share import Share
 
 
 def given(line: str) -> dict[str, Any]:
@@ -115,12 +114,6 @@ def test_answer_without_text_or_with_unknown_flag_is_refused(rest: str) -> None:
 def test_preview_accepts_share_flags() -> None:
     assert given("context --share none by year") == {"share": "none", "words": "by year"}
     assert given("context --share none -- --share") == {"share": "none", "words": "--share"}
-
-
-def test_cell_can_name_every_share_mode() -> None:
-    assert sorted(CELL_FLAGS["--share"]["choices"]) == sorted(Share)
-    for mode in Share:
-        assert parse_cell(f"--share {mode}", "go").flags == {"share": mode}
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,6 @@ def test_settings_follow_precedence(setting: Setting) -> None:
     assert settings.told(setting.name) == (above, setting.variable)
 
 
-def test_explicit_default_overrides_environment() -> None:
-    settings = ParsimonyAgent(environ={"PARSIMONY_MODEL": "openai/gpt-5"})
-    settings.update_config(config(model="offline"))
-    assert settings.told("model") == ("offline", "%config")
-
-
 def test_invalid_value_is_one_sentence_and_changes_nothing() -> None:
     settings = ParsimonyAgent(environ={"PARSIMONY_BUDGET": "much"})
     with pytest.raises(TraitError, match=r"PARSIMONY_BUDGET is 'much'; it takes an amount"):

@@ -17,7 +17,6 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     BreakerStore,
     CircuitBreaker,
-    CircuitOpenError,
     Rule,
     State,
     StoreError,
@@ -320,15 +319,6 @@ def state_of(breaker: CircuitBreaker) -> str:
     return breaker.state
 
 
-def test_open_breaker_tells_next_probe_time() -> None:
-    clock = ManualClock()
-    breaker = broken(clock)
-    clock.advance(45)
-    with pytest.raises(CircuitOpenError, match="15 s") as refused:
-        breaker.admit()
-    assert refused.value.retry_in_s == 15
-
-
 def test_permit_is_settled_once() -> None:
     breaker = CircuitBreaker(2, clock=ManualClock())
     permit = breaker.admit()
@@ -336,27 +326,6 @@ def test_permit_is_settled_once() -> None:
     permit.report("failed")
     permit.report("succeeded")
     assert (state_of(breaker), breaker.failure_count) == ("closed", 1)
-
-
-def test_each_name_has_its_own_breaker() -> None:
-    breakers = Breakers(ManualClock())
-    for _ in range(5):
-        breakers.of("a").admit().report("failed")
-    assert (state_of(breakers.of("a")), state_of(breakers.of("b"))) == ("open", "closed")
-
-
-def test_probe_holds_slot_for_requested_lease() -> None:
-    clock = ManualClock()
-    breakers = Breakers(clock)
-    for _ in range(5):
-        breakers.of("a").admit().report("failed")
-    clock.advance(60)
-    breakers.of("a", probe_lease_s=660).admit()
-    clock.advance(659)
-    with pytest.raises(CircuitOpenError):
-        breakers.of("a", probe_lease_s=660).admit()
-    clock.advance(1)
-    breakers.of("a", probe_lease_s=660).admit()
 
 
 class ServiceError(Exception):
