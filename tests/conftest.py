@@ -50,7 +50,7 @@ _CONTRACT = (
 # These take longest and begin first: a file runs in one worker, which would be left alone with it.
 _LONGEST = (
     "durability/test_crash_states.py",
-    "lineage/test_recording_truth.py",
+    "lineage/test_undo_corpus.py",
     "view/test_hostile_words.py",
 )
 # Fixtures that start a server which not every machine has, or build all pages.

@@ -46,10 +46,6 @@ def test_function_becomes_tool_with_schema() -> None:
     }
 
 
-async def test_sync_function_runs_off_main_thread() -> None:
-    assert await lookup.function(order="A1") == "A1/3 on False"
-
-
 def test_unnamed_parameters_are_refused() -> None:
     def many(*orders: str) -> None: ...
 
@@ -116,19 +112,6 @@ async def test_thread_sees_callers_context_and_is_daemonic() -> None:
     mark.set("here")
     assert await in_thread(mark.get) == "here"
     assert await in_thread(lambda: threading.current_thread().daemon)
-
-
-async def test_thread_exception_reaches_caller() -> None:
-    def stop() -> None:
-        raise StopIteration
-
-    def leave() -> None:
-        raise SystemExit(3)
-
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        await in_thread(stop)
-    with pytest.raises(SystemExit):
-        await in_thread(leave)
 
 
 def test_wordless_exception_shows_its_name() -> None:

@@ -1,5 +1,6 @@
 """The agent's wiring: models, keys and the rules that stand last."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,18 +9,25 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
-from parsimony_kernel.agent.hooks import RunContext
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import MAX_PINNED, AgentGuardrails
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.events import RunCompleted, UserInputRequested
+from parsimony_kernel.core.events import RunCompleted, TextDelta, UserInputRequested
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
+from parsimony_kernel.tools import Tools
 
 ASK = call("ask_user", question="Which?")
 DONE = call("return_done", summary="ok")
@@ -151,3 +159,94 @@ async def test_termination_tools_return_values() -> None:
     assert unable.data == TerminationRequest("no", ("a",), ("b",))
     asked = await TOOLS["ask_user"].function(question="Which?", choices=["x", "y"])
     assert asked.data == SuspensionRequest("Which?", None, ("x", "y"))
+
+
+# The models of a run behind their breakers: who is asked, and what each answer teaches.
+
+
+DOWN = ConnectionError("reset")
+
+
+class _Status(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+def model_calls(
+    steps: Sequence[Step], breakers: Breakers, clock: ManualClock, stop: CancellationRequest
+) -> ModelCalls:
+    model = ScriptedModel(steps, "a")
+    agent = SimpleNamespace(model_config=model, clock=clock, hooks=RunHooks(breakers))
+    state = RunState(messages=[{"role": "user", "content": "hi"}], cancellation=stop)
+    return ModelCalls(RunContext.of(agent), state, Tools([]), Secrets({}))
+
+
+class Asked:
+    """One model of a run, on a clock that the test moves."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.clock = ManualClock()
+        self.breakers = Breakers(self.clock)
+        self.stop = CancellationRequest()
+        self.models = model_calls(steps, self.breakers, self.clock, self.stop)
+
+    @property
+    def state(self) -> str:
+        return str(self.breakers.of("a").state)
+
+    async def answer(self) -> Completion | Failure:
+        async for _ in self.models.ask(since=0.0):
+            pass
+        return self.models.reply
+
+    async def fails(self, times: int) -> None:
+        for _ in range(times):
+            assert isinstance(await self.answer(), Failure)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_bad_requests_do_not_count_against_provider(status: int) -> None:
+    asked = Asked(*[_Status(status)] * 6)
+    await asked.fails(6)
+    assert asked.state == "closed"
+
+
+async def test_cancelled_probe_frees_its_slot() -> None:
+    asked = Asked(*[DOWN] * 5, say("back"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    stopped = CancellationRequest()
+    stopped.set("enough")
+    with pytest.raises(Cancelled):
+        async for _ in model_calls([], asked.breakers, asked.clock, stopped).ask(since=0.0):
+            pass
+    assert isinstance(await asked.answer(), Completion)
+    assert asked.state == "closed"
+
+
+async def test_abandoned_stream_frees_the_probe() -> None:
+    asked = Asked(*[DOWN] * 5, say("one"), say("two"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    reading = asked.models.ask(since=0.0)
+    assert isinstance(await anext(reading), TextDelta)
+    await reading.aclose()
+    assert isinstance(await asked.answer(), Completion)
+    assert asked.state == "closed"
+
+
+async def test_model_probed_by_another_run_is_skipped() -> None:
+    asked = Asked(*[DOWN] * 5, say("probe"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    probing = asked.models.ask(since=0.0)
+    await anext(probing)
+    assert asked.state == "half_open"
+    # Its script is empty: a request would say so.
+    other = model_calls([], asked.breakers, asked.clock, asked.stop)
+    async for _ in other.ask(since=0.0):
+        pass
+    assert isinstance(other.reply, Failure)
+    assert other.reply.metadata["breaker"] == "open"
+    await probing.aclose()

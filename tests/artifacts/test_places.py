@@ -109,10 +109,10 @@ def test_one_machine_wins_a_name_and_all_lines_are_kept(s3: str, tmp_path: Path)
         return store.place.create("one", text.encode())
 
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(publish, range(16))) == 1
+        assert sum(pool.map(publish, range(8))) == 1
     store = ArtifactStore(tmp_path, place=Bucket(f"{s3}/race"))
     titles = [entry.title for entry in store.history("dataset", "df")]
-    assert sorted(titles) == sorted(f"v{number}" for number in range(16))
+    assert sorted(titles) == sorted(f"v{number}" for number in range(8))
     assert verify(store).ok
 
 

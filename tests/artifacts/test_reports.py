@@ -102,7 +102,7 @@ def test_invalid_report_is_one_sentence(body: str, words: str) -> None:
      "[\\\\", "[\\[", "![a](artifact:", "` ", '![x](artifact:a "', "![", "[a](b", "](", "- ", "> ",
      "1. ", "a) ", "1. 1. ", "\\`", "<https://", "![a](https://", "](((", '](a "', "|-",
      "---\n", ":::\n", "~~~x", "```x\n", "&lbrace;", "![[", "x@", "{=", "``` ", "---\nx\n",
-     "[a](artifact:a   ", "**a*", "[a]: b\n"], 3),
+     "[a](artifact:a   ", "**a*", "[a]: b\n"], 6),
 )  # fmt: skip
 def test_parsing_is_bounded(piece: str) -> None:
     # Where the work grew with the square of the length, this would take minutes.

@@ -8,6 +8,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +34,7 @@ JOURNAL = "journal.sqlite"
 _KINDS = {".parquet": "dataset", ".json": "chart", ".py": "notebook", ".qmd": "report"}
 
 
+@cache
 def frame(version: int) -> pd.DataFrame:
     """A table; of another size and content in each version."""
     return pd.DataFrame({"g": [f"g{n}" for n in range(40 * version)], "v": range(40 * version)})

@@ -1,9 +1,17 @@
-"""Lists as mime bundles."""
+"""Lists as mime bundles, and verbatim text."""
+
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from wcwidth import wcswidth
 
+from parsimony_agent.overview import literal
 from parsimony_agent.tables import WIDTH, note, table
+from parsimony_kernel.view.escape import plain
+
+_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[tr])")
 
 
 def test_table_is_aligned_text_and_escaped_html() -> None:
@@ -51,3 +59,12 @@ def test_long_cell_wraps_alone() -> None:
     assert (head, first[:6], last) == ("step  words", "12    ", "13    x")
     assert {line[:6] for line in more} == {"      "}
     assert " ".join(line[6:] for line in (first, *more)) == words
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_verbatim_text_hides_and_reorders_nothing(text: str) -> None:
+    shown = literal(text)
+    assert plain(shown) == shown
+    assert shown.replace("\n", "").isprintable()
+    if "\\" not in text:
+        assert _ESCAPED.sub(lambda m: m[0].encode().decode("unicode_escape"), shown) == text

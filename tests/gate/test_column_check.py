@@ -20,6 +20,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.column_check import columns_exist
 from parsimony_kernel.gate.stages import Attempt
 
+TOOLS = termination_tools()
 CARS = pd.DataFrame(
     {
         "Name": ["a", "b", "c", "d", "e"],
@@ -44,7 +45,7 @@ WEATHER = pd.DataFrame(
 def check(code: Any, said: str = "", **variables: Any) -> Failure | None:
     bound: Mapping[str, Any] = variables or {"cars": CARS, "weather": WEATHER}
     stage = columns_exist(lambda: bound, lambda: said)
-    return stage(Attempt("run_code", {"code": code}, termination_tools()))
+    return stage(Attempt("run_code", {"code": code}, TOOLS))
 
 
 def refused(code: Any, said: str = "", **variables: Any) -> Failure:
@@ -354,7 +355,7 @@ def test_multiindex_rows_make_loc_ambiguous() -> None:
 
 def test_only_code_is_checked() -> None:
     stage = columns_exist(lambda: {"cars": CARS})
-    other = Attempt("return_done", {"code": 'cars["zzz"]'}, termination_tools())
+    other = Attempt("return_done", {"code": 'cars["zzz"]'}, TOOLS)
     assert stage(other) is None
     assert check(None) is None
     assert check(7) is None

@@ -20,6 +20,7 @@ from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused, 
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.support import MAX_FOUND, Results, unsupported
 
+TOOLS = termination_tools()
 REQUEST = "load data/sales.csv, show revenue by region and tell me the growth rate"
 CODE = """\
 import pandas as pd
@@ -129,7 +130,7 @@ def said(
     key: str = "summary",
 ) -> tuple[Failure | None, list[str]]:
     """The refusal of ``summary``, and its marks."""
-    attempt = Attempt(action, {key: summary}, termination_tools())
+    attempt = Attempt(action, {key: summary}, TOOLS)
     failure = groundedness(lambda: held or seen(), strict=strict)(attempt)
     return failure, attempt.not_found
 

@@ -22,6 +22,7 @@ from parsimony_kernel.limits.breaker import (
     StoreError,
     T,
     Word,
+    counts_as_failure,
 )
 from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.storage.database import MEMORY
@@ -302,3 +303,56 @@ def test_unreachable_store_rests_and_its_processes_count_for_themselves(
     assert see(store) == ("closed", 0)
     patchy.works = False
     assert see(store) == ("closed", 4)
+
+
+# A breaker leaves a failing service alone, and finds out with one probe whether it is back.
+
+
+def broken(clock: ManualClock, failures: int = 5) -> CircuitBreaker:
+    breaker = CircuitBreaker(clock=clock)
+    for _ in range(failures):
+        breaker.admit().report("failed")
+    return breaker
+
+
+def state_of(breaker: CircuitBreaker) -> str:
+    return breaker.state
+
+
+def test_permit_is_settled_once() -> None:
+    breaker = CircuitBreaker(2, clock=ManualClock())
+    permit = breaker.admit()
+    permit.report("failed")
+    permit.report("failed")
+    permit.report("succeeded")
+    assert (state_of(breaker), breaker.failure_count) == ("closed", 1)
+
+
+class ServiceError(Exception):
+    """A service's answer with a status."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+def wrapped(inner: Exception) -> Exception:
+    """An error whose cause chain goes round in a circle."""
+    outer = RuntimeError("wrapped")
+    outer.__cause__, inner.__cause__ = inner, outer
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("exc", "counts"),
+    [
+        *((ServiceError(status), True) for status in (408, 429, 500, 502, 503, 504)),
+        (wrapped(ServiceError(401)), False),
+        (RuntimeError("no status at all"), True),
+        (ImportError("No module named 'client'"), False),
+    ],
+)
+def test_failure_of_the_service_counts_and_other_faults_do_not(
+    exc: Exception, counts: bool
+) -> None:
+    assert counts_as_failure(exc) is counts

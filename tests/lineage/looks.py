@@ -44,12 +44,12 @@ class Looks:
             case set():
                 return sorted(map(repr, value))
             case np.ndarray():
-                return value.shape, str(value.dtype), [self.at(each) for each in value.flat]
+                return value.shape, self._elements(value)
             case pd.DataFrame():
                 columns = [self.at(value.iloc[:, at]) for at in range(value.shape[1])]
                 return repr(value.columns), repr(value.index), self.at(value.attrs), columns
             case pd.Series():
-                return repr(value.name), repr(value.index), [self.at(each) for each in value]
+                return repr(value.name), repr(value.index), self._elements(value.to_numpy())
             case ChainMap():
                 return self.at(value.maps)
             case FunctionType():
@@ -78,6 +78,11 @@ class Looks:
             ]
             return slots, self.at(getattr(value, "__dict__", {}))
         return repr(value)
+
+    def _elements(self, values: np.ndarray[Any, Any]) -> Any:
+        # Bytes tell numbers apart as their texts do, in a thousandth of the time.
+        is_plain = values.dtype.kind in "biufc"
+        return str(values.dtype), values.tobytes() if is_plain else list(map(self.at, values.flat))
 
 
 def _rest(moving: Iterator[Any]) -> Any:

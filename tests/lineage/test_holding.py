@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.lineage import object_graph
 from parsimony_kernel.lineage.object_graph import MOST_LOOKED_AT, Holding
+
+MOST = 20_000
 
 
 def holders(names: dict[str, Any], target: Any) -> set[str]:
@@ -61,19 +64,27 @@ def test_holders_of_an_object_are_found(hold: Any) -> None:
     assert holders(names, target) == {"it"}
 
 
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer objects are looked at in a value, since it takes seconds to reach the usual limit."""
+    monkeypatch.setattr(object_graph, "MOST_LOOKED_AT", MOST)
+
+
+@pytest.mark.usefixtures("limited")
 def test_oversized_value_hides_nothing_beside_it() -> None:
     target = [1]
-    big = [[n] for n in range(MOST_LOOKED_AT + 1)]
+    big = [[n] for n in range(MOST + 1)]
     names = {"before": [target], "big": big, "after": {"k": (target,)}}
-    holding = Holding(names.values())
+    holding = Holding(names.values(), most=MOST)
     assert set(holding.holders(names, {id(target): target})) == {"before", "after"}
 
 
+@pytest.mark.usefixtures("limited")
 def test_deep_value_hides_nothing_of_others() -> None:
     target = [1]
-    deep: list[Any] = [[[n]] for n in range(MOST_LOOKED_AT // 2 + 1)]
+    deep: list[Any] = [[[n]] for n in range(MOST // 2 + 1)]
     names = {"deep": deep, "after": {"k": (target,)}}
-    holding = Holding(names.values())
+    holding = Holding(names.values(), most=MOST)
     assert set(holding.holders(names, {id(target): target})) == {"after"}
 
 
