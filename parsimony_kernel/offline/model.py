@@ -19,8 +19,7 @@ from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
-from parsimony_kernel.offline.code import Query, Table, read_table
-from parsimony_kernel.offline.conversation_reader import Answer, Transcript, Unclear, no_if, read
+from parsimony_kernel.offline.code import Query, Table, Transcript, Unclear, no_if, read_table
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
@@ -54,7 +53,7 @@ class OfflineModel:
     ) -> AsyncIterator[chat.Delta | chat.Completion]:
         """What there is to say, then the next step as a tool call."""
         tools = frozenset(str(tool.get("function", {}).get("name")) for tool in request.tools)
-        step = _Planner(read(request.messages), tools).next_step()
+        step = _Planner(code.read(request.messages), tools).next_step()
         if step.text:
             yield chat.Delta(text=step.text)
         written = json.dumps(step.arguments, ensure_ascii=False)
@@ -237,7 +236,7 @@ class _Planner:
 
     # -- code --------------------------------------------------------------------------------
 
-    def _called(self, tool: str, arguments: dict[str, Any]) -> Answer:
+    def _called(self, tool: str, arguments: dict[str, Any]) -> code.Answer:
         """What came of the call of a tool; raises ``Step`` until it was answered."""
         no_if(tool not in self.tools, "tool", tool)
         answer = self.turn.answer(tool, arguments)
@@ -299,6 +298,8 @@ class _Planner:
         # Rows that were kept or sorted before are not the first of the table.
         is_first = query.do == "head" and "rows_" in self.turn.last and about.name != self.subject
         no_if(is_first and about.name not in {t.text for t in self.part}, "whole")
+        for columns in (query.groups, query.columns if query.agg == "nunique" else []):
+            columns[:] = map(self._unified, columns)
         cell = code.write(query, about, sorted(self.taken))
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
@@ -324,6 +325,15 @@ class _Planner:
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
         if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
+
+    def _unified(self, column: code.Column) -> code.Column:
+        """Count spellings that differ only in capitals or outer spaces as the most frequent one."""
+        is_checked = not (column.spellings or self.turn.context.get("kept_back"))
+        if column.kind != "text" or is_checked:
+            return column
+        how = words.table()["spellings"]["one"]
+        self.notes.append(how["note"].format(column.label))
+        return replace(column, made_of=(column,), how=how["code"])
 
     # -- afterwards --------------------------------------------------------------------------
 
