@@ -57,7 +57,7 @@ class Column:
         """Its words for yes and for no; empty where it holds others."""
         if self.kind == "boolean":
             return ("true", "false")
-        seen = {each.strip().casefold() for each in self.samples if self.kind == "text"}
+        seen = {each.strip("' ").casefold() for each in self.samples if self.kind == "text"}
         return next((pair for pair in words.table()["spellings"]["flags"] if {*pair} == seen), ())
 
     @property
@@ -68,7 +68,7 @@ class Column:
     @property
     def plain(self) -> str:
         """Its name without the unit."""
-        return _UNIT.sub("", self.name)
+        return self.name if self.how.startswith("(") else _UNIT.sub("", self.name)
 
     @property
     def unit(self) -> str:

@@ -305,7 +305,8 @@ class _Planner:
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
-        gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
+        groups = query.groups * (query.do == "aggregate")  # a chart of rows draws them
+        gaps = [c.base.label for c in (*groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))

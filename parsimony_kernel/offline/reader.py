@@ -184,6 +184,12 @@ class Reader:
         # The total of a column, where a column is called total as well.
         is_count = low == "count" and after in ("the", "of", "rows", "all", "where")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
+        # A column or a value that is called like a word of the request.
+        about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
+        is_said = is_quoted or behind in ("is", "=", "==") or english.aggregate(behind)
+        is_word = clause("words", f"{before} {behind}|{low}|{after}")
+        is_word = is_word and not (is_said or is_count or is_total)
+        no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
             is_its = behind[:1] == "C" and {*other} & {*self.marks[behind]}
@@ -262,7 +268,8 @@ class Reader:
         if canonical(fold(words)) != canonical(fold(column.name)):
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
-            no_if(want == "measure" and (column.is_code or is_many), "counted", words)
+            is_number = want == "measure" or (want == "ranked" and column.kind == "number")
+            no_if(is_number and (column.is_code or is_many), "counted", words)
             again = ", as before" * (len(fit) > 1 and question not in self.turn.replies)
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
@@ -272,8 +279,8 @@ class Reader:
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
         # Beside dates a year of another thing may be meant.
-        other = [c for c in self.table.columns if c.kind == "year" and fold(c.name) != ("year",)]
-        times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
+        other = [c for c in self.table.columns if c.kind == "year" and c not in times]
+        times = [*times, *(c for c in other if re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
         self.query.notes += [f"Read {why!r} as {column.name}"] * (column in other and not named)
@@ -332,7 +339,7 @@ class Reader:
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")
-            query.sort = self.pick(said["sort"])
+            query.sort = self.pick(said["sort"], "ranked")
             query.ascending = query.ascending or not (query.limit or "down" in said)
         return True
 
@@ -377,7 +384,8 @@ class Reader:
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if not (is_year or "c" in said):
             return False
-        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
+        no_if("b" in said and not values[0] <= values[1], "turned")
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
@@ -425,7 +433,10 @@ class Reader:
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
         if new.column.kind == "text" and new.op in ("true", "false"):
-            new = Filter(new.column, "said", (new.column.flags[new.op == "false"],))
+            word = new.column.flags[new.op == "false"]
+            spelled = tuple(each for each in new.column.samples if each.casefold() == word)
+            is_one = not new.column.spellings
+            new = Filter(new.column, "in" if is_one else "said", spelled if is_one else (word,))
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
@@ -459,6 +470,7 @@ class Reader:
         else:
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
+            bare = [c for c in self.bare if c in bare or c == query.sort]
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
@@ -512,6 +524,10 @@ class Reader:
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
+        seen = query.sort.samples if query.sort and query.sort.kind == "text" else ()
+        no_if(
+            seen and all(clause("odd", e) for e in seen), "written", query.sort and query.sort.name
+        )
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
