@@ -31,9 +31,8 @@ class Column:
         kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
             calendar that comes again.
         made_of: the columns that it is computed from, by the template ``how``: the parts of a
-            difference, the date of a part, the text of a date.
+            difference, the date of a part, the text of a date, the spellings of a text.
         part: the part of a date that it is, by its row in the table of patterns.
-        spellings: ``several`` where values differ only in capitals or outer spaces; ``unchecked``.
     """
 
     name: str
@@ -44,7 +43,6 @@ class Column:
     made_of: tuple["Column", ...] = ()
     how: str = ""
     part: str = ""
-    spellings: str = ""
 
     def of(self, frame: str) -> str:
         """Write the expression of its values in ``frame``."""
@@ -62,8 +60,8 @@ class Column:
 
     @property
     def base(self) -> "Column":
-        """The column of dates that it is a part of, else itself."""
-        return self.made_of[0] if self.part else self
+        """The column of dates that it is a part of, or of texts as spelled; else itself."""
+        return self.made_of[0] if self.made_of and (self.part or self.kind == "text") else self
 
     @property
     def plain(self) -> str:
@@ -154,8 +152,10 @@ def _column(summary: Mapping[str, Any]) -> Column:
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
-    column = replace(column, spellings=str(summary.get("spellings") or ""))
-    return replace(column, kind="date", made_of=(column,), how=how) if how else column
+    kind = "date" if how else kind
+    if kind == "text" and (summary.get("spellings") or not seen):
+        how = words.table()["spellings"]["one"]
+    return replace(column, kind=kind, made_of=(column,), how=how) if how else column
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ class Answer:
     variables: Mapping[str, Mapping[str, Any]]
 
 
-def _key(tool: str, arguments: Mapping[str, Any]) -> str:
+def key(tool: str, arguments: Mapping[str, Any]) -> str:
     """Name a call: its answer stands under this."""
     return json.dumps([tool, arguments], sort_keys=True)
 
@@ -321,7 +321,7 @@ class Transcript:
     """The turn, read.
 
     Args:
-        calls: the answers of tools, by ``_key``; without those whose variables have gone.
+        calls: the answers of tools, by ``key``; without those whose variables have gone.
         replies: what the person said, by the question.
         changed: the variables that were changed while a question waited.
         told: what the earlier requests came to.
@@ -348,10 +348,6 @@ class Transcript:
         """The variables that this turn has made."""
         return {name: v for call in self.calls.values() for name, v in call.variables.items()}
 
-    def answer(self, tool: str, arguments: Mapping[str, Any]) -> Answer | None:
-        """What came of a call; ``None`` until it was made."""
-        return self.calls.get(_key(tool, arguments))
-
     def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
         """Return the choice that the person made in this turn or, where it ``holds``, before.
 
@@ -363,9 +359,8 @@ class Transcript:
         reply = self.replies.get(question)
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
-        found = [each for each in choices if each == said]
-        if len(found) == 1:
-            return found[0]
+        if [*choices].count(said) == 1:
+            return said
         if reply is None:
             raise Unclear(question, choices[:_MOST])
         no_if(said.casefold() in ("stop", "no", "cancel"), "stopped")
@@ -386,7 +381,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     begins = (_CONTEXT, _REQUEST)
     opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
     # Without a notebook, the request is the first message.
-    start = (opened or [*users] or [-1])[-1 if opened else 0]
+    start = [-1, *[*users][:1], *opened][-1]
     asked = users.get(start, "")
     turn.request = (request_in([{"role": "user", "content": asked}]) or asked).strip()
     said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
@@ -411,7 +406,7 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
                 answer = _answer(told)
                 if turn.gone & {*answer.variables}:  # what failed without them is tried again
                     turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
-                turn.calls[_key(call["function"]["name"], arguments)] = answer
+                turn.calls[key(call["function"]["name"], arguments)] = answer
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()

@@ -24,7 +24,7 @@ from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-REAL_MODEL = words.table()["no"]["model"]
+REAL_MODEL, SPELLINGS = words.table()["no"]["model"], words.table()["spellings"]["note"]
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
 
 
@@ -239,7 +239,7 @@ class _Planner:
     def _called(self, tool: str, arguments: dict[str, Any]) -> code.Answer:
         """What came of the call of a tool; raises ``Step`` until it was answered."""
         no_if(tool not in self.tools, "tool", tool)
-        answer = self.turn.answer(tool, arguments)
+        answer = self.turn.calls.get(code.key(tool, arguments))
         if answer is None:
             raise Step("", tool, arguments)
         return answer
@@ -285,25 +285,26 @@ class _Planner:
             self.subject = reader.table.name
             self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
-        # The one that has all that the others have is meant.
-        names = {name: {c.name for c in known[name].columns} for name in found}
         # One that holds each name as it was said comes first.
         found = {name: query for name, query in found.items() if not query.notes} or found
+        # One that has all the columns that the others have is meant.
+        names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [n for n in found if all(names[n] >= names[each] for each in found)]
-        wide = wide if len(wide) == 1 else [self.turn.choose("Which table do you mean?", [*found])]
-        return found[wide[0]]
+        return found[
+            wide[0] if len(wide) == 1 else self.turn.choose("Which table do you mean?", [*found])
+        ]
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         # Rows that were kept or sorted before are not the first of the table.
         is_first = query.do == "head" and "rows_" in self.turn.last and about.name != self.subject
         no_if(is_first and about.name not in {t.text for t in self.part}, "whole")
-        for columns in (query.groups, query.columns if query.agg == "nunique" else []):
-            columns[:] = map(self._unified, columns)
         cell = code.write(query, about, sorted(self.taken))
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
+        counted = [*query.groups, *query.columns * (query.agg == "nunique")]
+        self.notes += [SPELLINGS.format(c.label) for c in counted if c.kind == "text" and c.made_of]
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
         groups = query.groups * (query.do == "aggregate")  # a chart of rows draws them
         gaps = [c.base.label for c in (*groups, *dropped) if c.base.missing]
@@ -311,7 +312,9 @@ class _Planner:
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
-            self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
+            self.notes.append(
+                f"Used {'all rows of ' * (is_kept and not query.filters)}`{about.name}`."
+            )
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
@@ -326,15 +329,6 @@ class _Planner:
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
         if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
-
-    def _unified(self, column: code.Column) -> code.Column:
-        """Count spellings that differ only in capitals or outer spaces as the most frequent one."""
-        is_checked = not (column.spellings or self.turn.context.get("kept_back"))
-        if column.kind != "text" or is_checked:
-            return column
-        how = words.table()["spellings"]["one"]
-        self.notes.append(how["note"].format(column.label))
-        return replace(column, made_of=(column,), how=how["code"])
 
     # -- afterwards --------------------------------------------------------------------------
 

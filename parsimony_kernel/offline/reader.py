@@ -182,7 +182,7 @@ class Reader:
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].strip().casefold() in same]
         # The total of a column, where a column is called total as well.
-        is_count = low == "count" and after in ("the", "of", "rows", "all", "where")
+        is_count = clause("counts", f"{low} {after}")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         # A column or a value that is called like a word of the request.
         about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
@@ -213,8 +213,6 @@ class Reader:
         measures = [c.name for c in partly if c.is_measure]
         if measures and not english.aggregate(behind):
             no_if(owners, "value", text, *owner, f"the column {spoken(measures, 'or')}")
-        is_rank = low in english.filler("ordinals") and english.aggregate(after)
-        no_if(owners and is_rank, "value", text, *owner, "a rank")
         month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         no_if(month and after.isdigit(), "month", text)
@@ -242,7 +240,7 @@ class Reader:
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of rows."""
-        look = code.text("distinct", column.of(self.table.name))
+        look = code.text("distinct", column.base.of(self.table.name))
         return float(self.look(look, f"Look whether each {column.label} has one row") or 0)
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
@@ -279,11 +277,12 @@ class Reader:
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
         # Beside dates a year of another thing may be meant.
-        other = [c for c in self.table.columns if c.kind == "year" and c not in times]
-        times = [*times, *(c for c in other if re.fullmatch(r"\d{4}|year", why))]
+        years = [c for c in self.table.columns if c.kind == "year" and c not in times]
+        times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
-        self.query.notes += [f"Read {why!r} as {column.name}"] * (column in other and not named)
+        is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
+        self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
@@ -385,7 +384,6 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
-        no_if("b" in said and not values[0] <= values[1], "turned")
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
@@ -434,9 +432,10 @@ class Reader:
         """Add a filter; a column is not to be two values at once."""
         if new.column.kind == "text" and new.op in ("true", "false"):
             word = new.column.flags[new.op == "false"]
-            spelled = tuple(each for each in new.column.samples if each.casefold() == word)
-            is_one = not new.column.spellings
-            new = Filter(new.column, "in" if is_one else "said", spelled if is_one else (word,))
+            same = tuple(each for each in new.column.samples if each.casefold() == word)
+            op, values = ("said", (word,)) if new.column.made_of else ("in", same)
+            new = Filter(new.column, op, values)
+        new = replace(new, column=new.column.base) if new.column.kind == "text" else new
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
@@ -524,10 +523,6 @@ class Reader:
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
-        seen = query.sort.samples if query.sort and query.sort.kind == "text" else ()
-        no_if(
-            seen and all(clause("odd", e) for e in seen), "written", query.sort and query.sort.name
-        )
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
@@ -543,7 +538,7 @@ class Reader:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), "parts")
-        is_undrawn = any(g.is_time or g.made_of for g in query.groups)
+        is_undrawn = any(g.is_time or g.part for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         is_part = query.do == "rows" and not self._names_rows()
