@@ -16,6 +16,8 @@ from parsimony_kernel.core.text import utf8
 MAX_TABLE_TEXT = 3_900
 
 Kind = Literal["table", "series", "unnamed series"]
+# Whether several texts of a column differ only in capitals or outer spaces.
+Spellings = Literal["", "several", "unchecked"]
 
 # Code may print a lone surrogate, which JSON cannot encode.
 Text = Annotated[str, AfterValidator(utf8)]
@@ -40,11 +42,12 @@ class ColumnSummary(_Output):
     samples: tuple[Text, ...] = ()
     missing: int | None = None
     is_index: bool = False
+    spellings: Spellings = ""
 
     def for_model(self) -> dict[str, Any]:
         """Return the name, the dtype, and the informative facts about its values."""
         said = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
-        said = {key: value for key, value in said.items() if value}
+        said = {k: v for k, v in {**said, "spellings": self.spellings}.items() if v}
         return {"name": self.name, "dtype": self.dtype, **said}
 
 

@@ -308,6 +308,8 @@ def _column(column: dict[str, Any]) -> str:
         facts.insert(0, "index")
     if missing := column.get("missing"):
         facts.append(f"{missing:,} missing")
+    if column.get("spellings") == "several":
+        facts.append("some values differ only in capitals or outer spaces")
     name = str(column.get("name"))
     shown = name if name == name.strip() else repr(name)
     return f"{shown} ({', '.join(facts)})"

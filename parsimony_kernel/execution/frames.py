@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject, Kind
+from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject, Kind, Spellings
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.inspection import attempt, comes_from, is_a, plain, type_name
 from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
@@ -32,6 +32,7 @@ LAST_ROWS = 5
 PREVIEW_COLUMNS = 12
 # Missing values are not counted in tables with more cells.
 COUNTED_CELLS = 2_000_000
+SPELLED_ROWS = 100_000
 MODEL_BYTES = 2048
 
 _WORDS = {
@@ -48,7 +49,9 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column: values of the first and last rows, and the total number of missing values."""
+    """A column: values of the first and last rows, the total number of missing values, and how its
+    texts are spelled.
+    """
 
     label: str
     dtype: str
@@ -56,6 +59,7 @@ class _Column:
     last: Sequence[Any] = ()
     missing: int | None = None
     is_index: bool = False
+    spellings: Spellings = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
                 samples=_samples(each),
                 missing=each.missing,
                 is_index=each.is_index,
+                spellings=each.spellings,
             )
             for each in head.columns
         ),
@@ -184,7 +189,8 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
     shown, count = names[len(columns) : FULL_COLUMNS], len(columns) + len(table.columns)
     missing = _null_counts(table.iloc[:, : len(shown)]) if is_counted else [None] * len(shown)
     for at, (label, nulls) in enumerate(zip(shown, missing, strict=True)):
-        columns.append(_column(label, first.iloc[:, at], last.iloc[:, at], nulls))
+        column = _column(label, first.iloc[:, at], last.iloc[:, at], nulls)
+        columns.append(replace(column, spellings=_spellings(table.iloc[:, at])))
     return _Head(rows, columns, names[:NAMED_COLUMNS], count)
 
 
@@ -210,6 +216,17 @@ def _read(column: Any) -> list[Any]:
     return attempt(
         lambda: [None if is_missing(each) else each for each in column.to_list()], lambda _: []
     )
+
+
+def _spellings(column: Any) -> Spellings:
+    """Whether texts of a column differ only in capitals or outer spaces."""
+    if column.dtype.kind in "biufcmM":
+        return ""
+    values = attempt(column.unique, lambda _: None) if len(column) <= SPELLED_ROWS else None
+    if values is None:
+        return "unchecked"
+    texts = {each for each in values if type(each) is str}
+    return "several" if len({each.strip().casefold() for each in texts}) < len(texts) else ""
 
 
 def _null_counts(table: Any) -> list[int | None]:

@@ -1,9 +1,11 @@
-"""A table, a query about it, and the short pandas and altair that answer it.
+"""What the messages of a request say, a query about a table of them, and the code that answers it.
 
-Tables are read from the summaries in the context and in tool results, and from nothing else. Owns
-the expressions; the cells that they stand in are the templates of ``code.j2``.
+Tables are read from the summaries in the context and in tool results, and from nothing else.
+Reading never fails: whatever is odd or shortened is simply not known. The expressions stand here,
+the cells in the templates of ``code.j2``.
 """
 
+import json
 import re
 from calendar import month_name
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
+from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline import words
 
 Arguments = dict[str, Any]
@@ -28,7 +31,7 @@ class Column:
         kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
             calendar that comes again.
         made_of: the columns that it is computed from, by the template ``how``: the parts of a
-            difference, the date of a part, the text of a date.
+            difference, the date of a part, the text of a date, the spellings of a text.
         part: the part of a date that it is, by its row in the table of patterns.
     """
 
@@ -48,23 +51,22 @@ class Column:
         return f"{frame}[{words.literal(self.name)}]"
 
     @property
-    def flags(self) -> tuple[tuple[str, ...], ...]:
-        """Its words for yes, and for no, as they are spelled; empty where it holds others."""
+    def flags(self) -> Sequence[str]:
+        """Its words for yes and for no; empty where it holds others."""
         if self.kind == "boolean":
-            return (("true",), ("false",))
-        seen = {each: each.strip().casefold() for each in self.samples if self.kind == "text"}
-        pairs = (p for p in words.table()["spellings"]["flags"] if {*seen.values()} == {*p})
-        return tuple(tuple(e for e in seen if seen[e] == word) for word in next(pairs, ()))
+            return ("true", "false")
+        seen = {each.strip("' ").casefold() for each in self.samples if self.kind == "text"}
+        return next((pair for pair in words.table()["spellings"]["flags"] if {*pair} == seen), ())
 
     @property
     def base(self) -> "Column":
-        """The column of dates that it is a part of, else itself."""
-        return self.made_of[0] if self.part else self
+        """The column of dates that it is a part of, or of texts as spelled; else itself."""
+        return self.made_of[0] if self.made_of and (self.part or self.kind == "text") else self
 
     @property
     def plain(self) -> str:
         """Its name without the unit."""
-        return _UNIT.sub("", self.name)
+        return self.name if self.how.startswith("(") else _UNIT.sub("", self.name)
 
     @property
     def unit(self) -> str:
@@ -150,7 +152,10 @@ def _column(summary: Mapping[str, Any]) -> Column:
     shapes = words.table()["dates"].items() if kind == "text" and seen else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
-    return replace(column, kind="date", made_of=(column,), how=how) if how else column
+    kind = "date" if how else kind
+    if kind == "text" and (summary.get("spellings") or not seen):
+        how = words.table()["spellings"]["one"]
+    return replace(column, kind=kind, made_of=(column,), how=how) if how else column
 
 
 @dataclass(frozen=True)
@@ -270,3 +275,167 @@ def _field(name: str, kind: str, unit: str = "") -> str:
     """A field of a chart; Vega reads dots, brackets and quotes in it as a path unless escaped."""
     name = re.sub(r"([.:\[\]\\'\"])", r"\\\1", name)
     return words.literal(f"{unit}({name}):{kind}" if unit else f"{name}:{kind}")
+
+
+_CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
+_MOST = 4  # choices of a question
+_ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
+
+
+@dataclass(eq=False)
+class Unclear(Exception):
+    """A person must say which of ``choices``; without any, ``text`` says why it cannot be done."""
+
+    text: str
+    choices: Sequence[str] = ()
+
+
+def no_if(is_so: object, why: str, *about: object) -> None:
+    """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
+    if is_so:
+        raise Unclear(words.table()["no"][why].format(*about))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a tool call: its error, and what it told.
+
+    Args:
+        error: the kind of the error and its text; empty when there was none.
+        result: what code printed as ``stdout``.
+        variables: those that it tells of, by name.
+    """
+
+    error: str
+    result: Mapping[str, Any]
+    variables: Mapping[str, Mapping[str, Any]]
+
+
+def key(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Name a call: its answer stands under this."""
+    return json.dumps([tool, arguments], sort_keys=True)
+
+
+@dataclass
+class Transcript:
+    """The turn, read.
+
+    Args:
+        calls: the answers of tools, by ``key``; without those whose variables have gone.
+        replies: what the person said, by the question.
+        changed: the variables that were changed while a question waited.
+        told: what the earlier requests came to.
+        last: what the request before came to.
+    """
+
+    request: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    calls: dict[str, Answer] = field(default_factory=dict)
+    replies: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    changed: list[str] = field(default_factory=list)
+    told: str = ""
+    last: str = ""
+
+    @property
+    def variables(self) -> dict[str, Mapping[str, Any]]:
+        """The notebook's variables by name, less those that have gone."""
+        listed = self.context.get("variables") or ()
+        return {str(v["name"]): v for v in listed if v["name"] not in self.gone}
+
+    @property
+    def made(self) -> dict[str, Mapping[str, Any]]:
+        """The variables that this turn has made."""
+        return {name: v for call in self.calls.values() for name, v in call.variables.items()}
+
+    def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
+        """Return the choice that the person made in this turn or, where it ``holds``, before.
+
+        A choice holds only for a question with the words and the table that it is about.
+
+        Raises:
+            Unclear: until there is a reply that is one of the choices.
+        """
+        reply = self.replies.get(question)
+        before = (self.context.get("answers") or {}).get(question, "") if holds else ""
+        said = (before if reply is None else reply).strip()
+        if [*choices].count(said) == 1:
+            return said
+        if reply is None:
+            raise Unclear(question, choices[:_MOST])
+        no_if(said.casefold() in ("stop", "no", "cancel"), "stopped")
+        return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
+
+    def tables(self) -> dict[str, Table]:
+        """What is known of the tables that exist; later answers win."""
+        told = map(read_table, (self.variables | self.made).values())
+        return {each.name: each for each in told if each and each.name and each.columns}
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
+    """Read what ``messages`` say."""
+    turn = Transcript()
+    users = {i: _text(m) for i, m in enumerate(messages) if m.get("role") == "user"}
+    contexts = [_parsed(text) for text in users.values() if text.startswith(_CONTEXT)]
+    turn.context = contexts[-1] if contexts else {}
+    begins = (_CONTEXT, _REQUEST)
+    opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
+    # Without a notebook, the request is the first message.
+    start = [-1, *[*users][:1], *opened][-1]
+    asked = users.get(start, "")
+    turn.request = (request_in([{"role": "user", "content": asked}]) or asked).strip()
+    said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
+    # Nothing is left of a turn that was undone, refused or handed back.
+    turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
+    turn.last = "".join(said[-1:])
+    _read_steps(turn, messages[start + 1 :])
+    return turn
+
+
+def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None:
+    answers = {
+        m.get("tool_call_id"): _parsed(_text(m)) for m in messages if m.get("role") == "tool"
+    }
+    asked = ""
+    for message in messages:
+        text = _text(message)
+        for call in message.get("tool_calls") or ():
+            arguments = _parsed(call["function"]["arguments"])
+            asked = str(arguments.get("question", asked))
+            if told := answers.get(call["id"]):
+                answer = _answer(told)
+                if turn.gone & {*answer.variables}:  # what failed without them is tried again
+                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
+                turn.calls[key(call["function"]["name"], arguments)] = answer
+        if message.get("role") == "user" and text.startswith(_CHANGES):
+            turn.gone |= {*(_parsed(text).get("gone") or ())}
+            turn.changed += _parsed(text).get("changed") or () if turn.calls else ()
+            turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
+        elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
+            turn.replies.setdefault(asked, text.strip())
+    turn.gone -= {*turn.made}
+
+
+def _answer(told: Mapping[str, Any]) -> Answer:
+    kind, result = str(told.get("error_type") or ""), told.get("result")
+    # An error without a text is one all the same.
+    keys = ("error_message", "message", "reason")
+    text = next((str(told[key]) for key in keys if told.get(key)), "It failed.")
+    # A sentence needs no name of a class before it.
+    error = text if text.startswith(kind) or text.endswith(".") else f"{kind}: {text}"
+    result = result if isinstance(result, dict) else {}
+    variables = {str(v.get("name")): v for v in result.get("variables") or ()}
+    return Answer(error if "error" in told else "", result, variables)
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    return str(message.get("content") or "")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The JSON that ``text`` begins with, behind its tag; empty where it is odd or cut."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -19,13 +19,12 @@ from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.csv_dialect import in_words
 from parsimony_kernel.offline import code, words
-from parsimony_kernel.offline.code import Query, Table, read_table
-from parsimony_kernel.offline.conversation_reader import Answer, Transcript, Unclear, no_if, read
+from parsimony_kernel.offline.code import Query, Table, Transcript, Unclear, no_if, read_table
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-REAL_MODEL = words.table()["no"]["model"]
+REAL_MODEL, SPELLINGS = words.table()["no"]["model"], words.table()["spellings"]["note"]
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
 
 
@@ -54,7 +53,7 @@ class OfflineModel:
     ) -> AsyncIterator[chat.Delta | chat.Completion]:
         """What there is to say, then the next step as a tool call."""
         tools = frozenset(str(tool.get("function", {}).get("name")) for tool in request.tools)
-        step = _Planner(read(request.messages), tools).next_step()
+        step = _Planner(code.read(request.messages), tools).next_step()
         if step.text:
             yield chat.Delta(text=step.text)
         written = json.dumps(step.arguments, ensure_ascii=False)
@@ -237,10 +236,10 @@ class _Planner:
 
     # -- code --------------------------------------------------------------------------------
 
-    def _called(self, tool: str, arguments: dict[str, Any]) -> Answer:
+    def _called(self, tool: str, arguments: dict[str, Any]) -> code.Answer:
         """What came of the call of a tool; raises ``Step`` until it was answered."""
         no_if(tool not in self.tools, "tool", tool)
-        answer = self.turn.answer(tool, arguments)
+        answer = self.turn.calls.get(code.key(tool, arguments))
         if answer is None:
             raise Step("", tool, arguments)
         return answer
@@ -286,13 +285,14 @@ class _Planner:
             self.subject = reader.table.name
             self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
-        # The one that has all that the others have is meant.
-        names = {name: {c.name for c in known[name].columns} for name in found}
         # One that holds each name as it was said comes first.
         found = {name: query for name, query in found.items() if not query.notes} or found
+        # One that has all the columns that the others have is meant.
+        names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [n for n in found if all(names[n] >= names[each] for each in found)]
-        wide = wide if len(wide) == 1 else [self.turn.choose("Which table do you mean?", [*found])]
-        return found[wide[0]]
+        return found[
+            wide[0] if len(wide) == 1 else self.turn.choose("Which table do you mean?", [*found])
+        ]
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
@@ -303,13 +303,18 @@ class _Planner:
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
+        counted = [*query.groups, *query.columns * (query.agg == "nunique")]
+        self.notes += [SPELLINGS.format(c.label) for c in counted if c.kind == "text" and c.made_of]
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
-        gaps = [c.base.label for c in (*query.groups, *dropped) if c.base.missing]
+        groups = query.groups * (query.do == "aggregate")  # a chart of rows draws them
+        gaps = [c.base.label for c in (*groups, *dropped) if c.base.missing]
         self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
-            self.notes.append(f"Used {'all rows of ' * is_kept}`{about.name}`.")
+            self.notes.append(
+                f"Used {'all rows of ' * (is_kept and not query.filters)}`{about.name}`."
+            )
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parsimony_kernel.core.fuzzy import alike
+from parsimony_kernel.offline import code
 from parsimony_kernel.offline import words as english
-from parsimony_kernel.offline.code import Column, Filter, Query, Table, part_of
-from parsimony_kernel.offline.code import text as code
-from parsimony_kernel.offline.conversation_reader import Transcript, Unclear, no_if
+from parsimony_kernel.offline.code import Column, Filter, Query, Table, Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 
@@ -102,13 +101,13 @@ class Reader:
         known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
         plain = [at for at, each in enumerate(known) if words[at] and not each & others]
         unknown = [at for at in plain if not self._columns_of(fold(words[at]))]
-        texts = {c.name: c for c in self.table.texts}
-        if not (unknown and texts):
+        if not (unknown and self.table.texts):
             return []
         pieces = [" ".join(words[at : at + size]) for at in unknown for size in range(1, 5)]
         why = f"Look for {spoken([repr(words[at]) for at in unknown[:3]], 'or')}"
-        found = self.look(code("values_like", self.table, list(dict.fromkeys(pieces))[:60]), why)
-        return [(texts[name], value) for name, value in found or () if name in texts]
+        look = code.text("values_like", self.table, list(dict.fromkeys(pieces))[:60])
+        texts = {c.name: c for c in self.table.texts}
+        return [(texts[name], v) for name, v in self.look(look, why) or () if name in texts]
 
     def _plain(self, token: Token) -> str:
         if token.kind == "number":
@@ -183,8 +182,14 @@ class Reader:
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].strip().casefold() in same]
         # The total of a column, where a column is called total as well.
-        is_count = low == "count" and after in ("the", "of", "rows", "all", "where")
+        is_count = clause("counts", f"{low} {after}")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
+        # A column or a value that is called like a word of the request.
+        about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
+        is_said = is_quoted or behind in ("is", "=", "==") or english.aggregate(behind)
+        is_word = clause("words", f"{before} {behind}|{low}|{after}")
+        is_word = is_word and not (is_said or is_count or is_total)
+        no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
             is_its = behind[:1] == "C" and {*other} & {*self.marks[behind]}
@@ -196,32 +201,27 @@ class Reader:
         if found:
             return self.mark("P", found[-1], text)
         if is_key or len(text) < 3:
-            values = [pair for pair in values if pair[1] == text]
-        owners = [c for c, _ in values]
+            written = [c for c, value in values if value == text]
+            values = [pair for pair in values if pair[0] in written]
+        owners, owner = [c for c, _ in values], [c.name for c, _ in values[:1]]
         # "In" behind another column is no value, whatever a column of directions holds.
         is_apart = behind != "is" and not (behind[:1] == "C" and {*owners} & {*self.marks[behind]})
         if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
-            self._is_clear(owners if text != low else [], text, "a word")
+            no_if(owners and text != low, "value", text, *owner, "a word")
             owners = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         if measures and not english.aggregate(behind):
-            self._is_clear(owners, text, f"the column {spoken(measures, 'or')}")
-        is_rank = low in english.filler("ordinals") and english.aggregate(after)
-        self._is_clear(owners if is_rank else [], text, "a rank")
+            no_if(owners, "value", text, *owner, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         no_if(month and after.isdigit(), "month", text)
         if month and is_date and (low != "may" or behind in english.filler("months")):
-            self._is_clear(owners, text, "a month")
-            return self.mark("M", [(part_of(self.time(text), "month_name"), month)], text)
+            no_if(owners, "value", text, *owner, "a month")
+            return self.mark("M", [(code.part_of(self.time(text), "month_name"), month)], text)
         if owners and not measures:
             return self.mark("V", values, text)
         return self.mark("C", partly, text) if partly else ""
-
-    def _is_clear(self, owners: Sequence[Column], text: str, other: str) -> None:
-        """Refuse a value of ``owners`` that may be something else."""
-        no_if(owners, "value", text, *(c.name for c in owners[:1]), other)
 
     def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
         """Mark what ``text`` counts: the rows that are called so."""
@@ -240,7 +240,7 @@ class Reader:
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of rows."""
-        look = code("distinct", column.of(self.table.name))
+        look = code.text("distinct", column.base.of(self.table.name))
         return float(self.look(look, f"Look whether each {column.label} has one row") or 0)
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
@@ -266,7 +266,8 @@ class Reader:
         if canonical(fold(words)) != canonical(fold(column.name)):
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
-            no_if(want == "measure" and (column.is_code or is_many), "counted", words)
+            is_number = want == "measure" or (want == "ranked" and column.kind == "number")
+            no_if(is_number and (column.is_code or is_many), "counted", words)
             again = ", as before" * (len(fit) > 1 and question not in self.turn.replies)
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
@@ -276,11 +277,12 @@ class Reader:
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
         # Beside dates a year of another thing may be meant.
-        other = [c for c in self.table.columns if c.kind == "year" and fold(c.name) != ("year",)]
-        times = [*times, *(c for c in other if c not in times and re.fullmatch(r"\d{4}|year", why))]
+        years = [c for c in self.table.columns if c.kind == "year" and c not in times]
+        times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
         named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
-        self.query.notes += [f"Read {why!r} as {column.name}"] * (column in other and not named)
+        is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
+        self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
@@ -336,7 +338,7 @@ class Reader:
             query.groups += [group] if group not in query.groups else []
         if "sort" in said:
             no_if(query.sort, "parts")
-            query.sort = self.pick(said["sort"])
+            query.sort = self.pick(said["sort"], "ranked")
             query.ascending = query.ascending or not (query.limit or "down" in said)
         return True
 
@@ -368,7 +370,7 @@ class Reader:
                 is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
                 no_if(part == "hour_name" and is_midnight, "hours", column.name)
                 no_if(column.kind == "year" and part != "year", "time", self.table.name, part)
-                found.append(part_of(column, part) if column.kind == "date" else column)
+                found.append(code.part_of(column, part) if column.kind == "date" else column)
         return found
 
     def _keep(self, said: english.Row) -> bool:
@@ -381,7 +383,7 @@ class Reader:
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if not (is_year or "c" in said):
             return False
-        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
@@ -390,7 +392,7 @@ class Reader:
         is_open = "b" in said and not column.is_time and self.table.times and is_year
         no_if(is_open, "span", column.name)
         if column.kind == "date":
-            column = part_of(column, *parts) if parts else column
+            column = code.part_of(column, *parts) if parts else column
         elif marks:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
@@ -429,7 +431,11 @@ class Reader:
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
         if new.column.kind == "text" and new.op in ("true", "false"):
-            new = Filter(new.column, "in", new.column.flags[new.op == "false"])
+            word = new.column.flags[new.op == "false"]
+            same = tuple(each for each in new.column.samples if each.casefold() == word)
+            op, values = ("said", (word,)) if new.column.made_of else ("in", same)
+            new = Filter(new.column, op, values)
+        new = replace(new, column=new.column.base) if new.column.kind == "text" else new
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
@@ -463,6 +469,7 @@ class Reader:
         else:
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
+            bare = [c for c in self.bare if c in bare or c == query.sort]
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
@@ -531,7 +538,7 @@ class Reader:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), "parts")
-        is_undrawn = any(g.is_time or g.made_of for g in query.groups)
+        is_undrawn = any(g.is_time or g.part for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         is_part = query.do == "rows" and not self._names_rows()
@@ -545,9 +552,9 @@ class Reader:
         no_if(query.agg not in ("", "count") and not query.columns, "nothing", self.table.name)
         no_if(query.window == "cumulative" and query.agg not in ("", "sum", "count"), "parts")
         if query.window == "rolling":  # over one row for each time, without a missing day
-            time, is_one = query.groups[0], not query.groups[1:]
-            look, why = code("is_even", query, time), f"Look whether each {time.label} has one row"
-            is_even = is_one and time.part in ("", "day") and self.look(look, why) is True
+            time, why = query.groups[0], "Look whether each row is one time"
+            is_one = not query.groups[1:] and time.part in ("", "day")
+            is_even = is_one and self.look(code.text("is_even", query, time), why) is True
             no_if(not is_even, "rolling", time.label)
         elif not query.columns:
             no_if(query.window and not query.agg, "unused", query.window)

@@ -482,7 +482,7 @@ runs = pd.DataFrame({
         # Values that differ in capitals or outer spaces alone are one.
         (["number of runs where track is east"], "Number of rows (track is east or East): 3."),
         (["number of runs from WEST"], "Number of rows (track is West): 1."),
-        (["how many runs are late"], "Number of rows (late is yes or Yes): 2."),
+        (["how many runs are late"], "Number of rows (late is yes): 2."),
         (["which line has the fewest runs in 2022"], "Lowest number of rows of those with any ("),
         (['mean "load (t)" by line'], "Highest mean load: S1, 25 t."),
         (["correlation of load and delay"], "Correlation of load and delay: "),
