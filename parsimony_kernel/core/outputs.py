@@ -46,9 +46,10 @@ class ColumnSummary(_Output):
 
     def for_model(self) -> dict[str, Any]:
         """Return the name, the dtype, and the informative facts about its values."""
-        said = {"samples": list(self.samples), "missing": self.missing, "index": self.is_index}
-        said = {k: v for k, v in {**said, "spellings": self.spellings}.items() if v}
-        return {"name": self.name, "dtype": self.dtype, **said}
+        told: dict[str, Any] = {"samples": list(self.samples), "missing": self.missing}
+        told |= {"index": self.is_index, "spellings": self.spellings}
+        facts = {key: value for key, value in told.items() if value}
+        return {"name": self.name, "dtype": self.dtype, **facts}
 
 
 class DataFrameObject(_Output):
