@@ -117,7 +117,8 @@ class _Planner:
             columns = sorted(each.columns, key=lambda c: c not in self.named)
             groups = sorted(each.texts, key=lambda c: (c not in self.named, len(c.samples)))
             return code.text("suggestions", each.name, columns, groups).splitlines()[:2]
-        return [f"load {each}" for each in self.files[:2]] or ["load FILE.csv"]
+        named = (f'"{each}"' if " " in each else each for each in self.files[:2])
+        return [f"load {each}" for each in named] or ["load FILE.csv"]
 
     # -- the turn ----------------------------------------------------------------------------
 
@@ -126,6 +127,8 @@ class _Planner:
         request = self.turn.request
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
+        for each in (f for f in self.files if " " in f and f'"{f}"' not in request):
+            request = request.replace(each, f'"{each}"')
         tokens = tokenize(request)
         no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
@@ -318,7 +321,7 @@ class _Planner:
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
-        no_if(is_none, "value_of", *(c.name for c in query.columns))
+        no_if(is_none, "kind", *(c.name for c in query.columns[:1]), "values in these rows")
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [*filter(str.strip, printed.splitlines())]

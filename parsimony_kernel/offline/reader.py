@@ -72,8 +72,7 @@ class Reader:
         names = [c.name for c in self.table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
         about = [*(self.raw.get(e, e) for e in strange[:1]), self.table.name, spoken(names)]
-        # A plural may be what the rows are called.
-        no_if(strange, "noun" if strange and clause("noun", strange[0]) else "unknown", *about)
+        no_if(strange, "unknown", *about)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -368,7 +367,7 @@ class Reader:
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
                 is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
-                no_if(part == "hour_name" and is_midnight, "hours", column.name)
+                no_if(part == "hour_name" and is_midnight, "kind", column.name, "times of day")
                 no_if(column.kind == "year" and part != "year", "time", self.table.name, part)
                 found.append(code.part_of(column, part) if column.kind == "date" else column)
         return found
@@ -384,7 +383,7 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
-        no_if("percent" in said and column.unit != "%", "percent", column.name)
+        no_if("percent" in said and column.unit != "%", "kind", column.name, "percentages")
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False

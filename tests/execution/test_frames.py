@@ -17,6 +17,7 @@ from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import (
     MODEL_BYTES,
+    SPELLED_ROWS,
     frame,
 )
 
@@ -60,6 +61,22 @@ def test_dtypes_have_plain_names() -> None:
         "mixed": "object",
         "nullable": "int64",
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "spellings"),
+    [
+        (["North", "South", None], ""),
+        (["North", "north ", "South"], "several"),
+        ([1, 2, 2], ""),
+        ([{"a": 1}], "unchecked"),
+        (["North"] * (SPELLED_ROWS + 1), "unchecked"),
+    ],
+)
+def test_spellings_of_one_value_are_noticed(values: list[Any], spellings: str) -> None:
+    (column,) = summary(pd.DataFrame({"x": values})).columns
+    assert column.spellings == spellings
+    assert column.for_model().get("spellings", "") == spellings
 
 
 def test_samples_are_distinct_nonmissing_first_values() -> None:

@@ -483,6 +483,14 @@ runs = pd.DataFrame({
         (["number of runs where track is east"], "Number of rows (track is east or East): 3."),
         (["number of runs from WEST"], "Number of rows (track is West): 1."),
         (["how many runs are late"], "Number of rows (late is yes): 2."),
+        (["number of runs by late"], "Highest number of rows: Yes, 2. no, 2."),
+        (["number of runs by track"], "Highest number of rows: east, 3."),
+        (["how many different tracks"], "Number of different values of track: 2."),
+        (
+            ["share of the late runs by track"],
+            "Highest share of rows within each track (late is yes): east, 66.67 %.",
+        ),
+        (["total load by track"], "Highest total load: east, 85 t."),
         (["which line has the fewest runs in 2022"], "Lowest number of rows of those with any ("),
         (['mean "load (t)" by line'], "Highest mean load: S1, 25 t."),
         (["correlation of load and delay"], "Correlation of load and delay: "),
@@ -497,6 +505,79 @@ async def test_what_strangers_ask(notebook: Notebook, requests: list[str], said:
     for request in requests:
         turn = await notebook.ask(request)
     assert turn.summary.startswith(said)
+
+
+STOCK = """
+import pandas as pd
+stock = pd.DataFrame({
+    "type": ["return", "out", "in", "return", "both", "in"],
+    "size": ["M", "m", "L", "M", "L", "m"],
+    "last": [3, 1, 2, 6, 5, 4],
+    "total": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0],
+    "paid": [None, 2.0, None, 4.0, 5.0, 6.0],
+    "shelf": ["A", "B", "A", "B", "C", "C"],
+    "guest_id": [201, 201, 202, 203, 203, 204],
+    "year": [2021, 2022, 2021, 2022, 2021, 2022],
+    "booked": pd.to_datetime(
+        ["2022-01-01", "2022-05-01", "2021-01-01", "2021-02-01", "2023-01-01", "2023-01-01"]
+    ),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        # A word of the request that is a value or a column as well.
+        ("return the top 3 rows by total", "'return' may be of type, or a word"),
+        ("mean total for both shelves", "'both' may be of type, or a word"),
+        ("total stock by shelf", "'total' may be of total, or a word"),
+        ("paid over 5 M", "'M' may be of size, or a word"),
+        ('total "total" by shelf', "Highest total: C, 110."),
+        ("rows with type return", "Rows (type is return): 2 of 6."),
+        ("show the last 2 rows", "The last 2 rows of stock."),
+        ("how many m", "Number of rows (size is M or m): 4."),
+        # Ids are ranked only by their name.
+        ("top 2 guests", "guests may mean its rows or an amount"),
+        ("guests under 203", "guests may mean its rows or an amount"),
+        ("guest_id under 203", "Rows (guest id < 203): 3 of 6."),
+        # Groups that tie are all there, and one without a value has no total.
+        ("top 1 shelf by number of rows", "Highest number of rows: A, 2. B, 2. C, 2."),
+    ],
+)
+async def test_word_that_may_be_misread(notebook: Notebook, request_: str, said: str) -> None:
+    await notebook.run(STOCK)
+    turn = await notebook.ask(request_)
+    assert (turn.summary or turn.arguments["rationale"]).startswith(said)
+
+
+async def test_year_beside_a_date_is_a_question(notebook: Notebook) -> None:
+    await notebook.run(STOCK)
+    assert (await notebook.ask("total paid in 2022")).choices == ["booked", "year"]
+    assert number(await notebook.reply("year")) == 12
+
+
+async def test_column_that_rows_are_sorted_by_is_shown(notebook: Notebook) -> None:
+    await notebook.run(STOCK)
+    found = await made(notebook, "show shelf, paid sorted by paid")
+    assert list(found.columns) == ["shelf", "paid"]
+
+
+async def test_group_without_a_value_has_no_total(notebook: Notebook) -> None:
+    await notebook.run(STOCK)
+    found = await made(notebook, "total paid by shelf")
+    assert found.set_index("shelf")["total_paid"].isna().to_dict() == {
+        "A": True,
+        "B": False,
+        "C": False,
+    }
+
+
+async def test_file_with_spaces_in_its_name_is_loaded(notebook: Notebook) -> None:
+    (notebook.folder / "my sales 2024.csv").write_text("city,amount\nOslo,5\nBergen,7\n", "utf-8")
+    turn = await done(notebook, "load my sales 2024.csv and total amount by city")
+    assert "from my sales 2024.csv: 2 rows" in turn.summary
+    assert "Bergen, 7" in turn.summary
 
 
 async def test_in_behind_a_column_is_no_value_of_another(notebook: Notebook) -> None:
@@ -928,7 +1009,7 @@ flats = pd.DataFrame({
         ("mean rent by year", ["listed", "built"]),
         ("flats since 2000", ["listed", "built"]),
         ("total built", "can't compute that with built"),
-        ("total rent where rent above 2000", "has none in these rows"),
+        ("total rent where rent above 2000", "holds no values in these rows"),
         ("cumulative mean rent by month", "ask in parts"),
         ("cumulative rent by rooms", "ask in parts"),
         ("total rent by rooms for Mitte and Hafen", "ask in parts"),
@@ -999,7 +1080,7 @@ async def test_what_the_rows_may_be_called_is_not_guessed(
 ) -> None:
     await notebook.run(HIVES)
     turn = await notebook.ask(request_)
-    assert f'know "{noun}": if each row of `hives` is one' in turn.arguments["rationale"]
+    assert f'know "{noun}". `hives` has the columns' in turn.arguments["rationale"]
     assert told in (await done(notebook, request_.replace(noun, "rows"))).summary
 
 
