@@ -113,10 +113,8 @@ class Reader:
             value = float(token.text.replace(",", ""))
             no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
             return self.mark("N", int(value) if value.is_integer() else value, token.text)
-        if token.kind == "quoted":
-            return self.mark("Q", token.bare)
-        if token.kind == "date":
-            return self.mark("D", token.text)
+        if letter := {"quoted": "Q", "date": "D"}.get(token.kind):
+            return self.mark(letter, token.bare)
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
@@ -185,9 +183,8 @@ class Reader:
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         # A column or a value that is called like a word of the request.
         about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
-        is_said = is_quoted or behind in ("is", "=", "==") or english.aggregate(behind)
-        is_word = clause("words", f"{before} {behind}|{low}|{after}")
-        is_word = is_word and not (is_said or is_count or is_total)
+        is_said = is_quoted or is_count or is_total or english.aggregate(behind)
+        is_word = not is_said and clause("words", f"{before} {behind}|{low}|{after}")
         no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
