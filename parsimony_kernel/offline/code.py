@@ -153,6 +153,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
     kind = "date" if how else kind
+    if dtype == "object" and seen and {*seen} <= {"True", "False"}:  # with gaps between them
+        kind, how = "boolean", '{0}.astype("boolean")'
     if kind == "text" and (summary.get("spellings") or not seen):
         how = words.table()["spellings"]["one"]
     return replace(column, kind=kind, made_of=(column,), how=how) if how else column

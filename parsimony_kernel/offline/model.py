@@ -129,7 +129,7 @@ class _Planner:
         no_if(clause("fix", request), "fix")
         for each in (f for f in self.files if " " in f and f'"{f}"' not in request):
             request = request.replace(each, f'"{each}"')
-        tokens = tokenize(request)
+        tokens = tokenize(request.rstrip("! \n"))
         no_if(any(t.kind == "web" for t in tokens), "web")
         deeds = [t.text for t in tokens if t.kind == "word" and clause("deeds", t.low)]
         no_if(deeds, "deeds", *deeds[:1])

@@ -95,7 +95,9 @@ class Reader:
     def _looked_up(self) -> list[tuple[Column, str]]:
         """Look for the words in the texts of the table that are nothing else."""
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
-        others = english.keywords() | {name.casefold() for name in self.turn.tables()}
+        # "Entry" and "reading" may be values, "entries" are rows.
+        others = {w for w in english.keywords() if w not in english.filler("rows") or w[-1] == "s"}
+        others |= {name.casefold() for name in self.turn.tables()}
         # "Max" may be somebody's name, save at the beginning.
         known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
         plain = [at for at, each in enumerate(known) if words[at] and not each & others]
@@ -118,7 +120,7 @@ class Reader:
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
-            return "" if token.text in "?.!:$€£" else token.text
+            return "" if token.text in "?.:$€£" else token.text
         if token.text == "A" and token is not self.tokens[0]:
             return "A"  # it may be a value, and is no article
         self.raw.setdefault(token.low, token.text)
@@ -196,14 +198,15 @@ class Reader:
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
-        if is_key or len(text) < 3:
+        is_row = low in english.filler("rows")
+        if (is_key and not is_row) or len(text) < 3:
             written = [c for c, value in values if value == text]
             values = [pair for pair in values if pair[0] in written]
         owners, owner = [c for c, _ in values], [c.name for c, _ in values[:1]]
         # "In" behind another column is no value, whatever a column of directions holds.
         is_apart = behind != "is" and not (behind[:1] == "C" and {*owners} & {*self.marks[behind]})
         if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
-            no_if(owners and text != low, "value", text, *owner, "a word")
+            no_if(owners and (text != low or is_row), "value", text, *owner, "a word")
             owners = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
@@ -524,6 +527,9 @@ class Reader:
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
+        # "Per year by start" names the date that the year is of.
+        parts = {g.base for g in query.groups if g.part}
+        query.groups = [g for g in query.groups if g not in parts]
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
         no_if(len(keys) < len(query.groups), "parts")
         # Beside other dates, "in March by start time" may name the date that March is of.
@@ -569,7 +575,8 @@ class Reader:
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = self._function()
-        if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
+        is_counted = query.agg in ("", "count") and not re.search("differ|distinct|uniq", self.text)
+        if query.columns == query.groups and is_counted:
             query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
         no_if(query.agg == "sum" and years, "compute", *years)

@@ -516,6 +516,9 @@ stock = pd.DataFrame({
     "total": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0],
     "paid": [None, 2.0, None, 4.0, 5.0, 6.0],
     "shelf": ["A", "B", "A", "B", "C", "C"],
+    "kind": ["Entry", "Tour", "Entry", "Cafe", "Cafe", "Tour"],
+    "insured": [True, False, None, True, False, None],
+    "open": ["yes", "no", "yes", "no", "yes", "no"],
     "guest_id": [201, 201, 202, 203, 203, 204],
     "year": [2021, 2022, 2021, 2022, 2021, 2022],
     "booked": pd.to_datetime(
@@ -537,6 +540,16 @@ stock = pd.DataFrame({
         ("rows with type return", "Rows (type is return): 2 of 6."),
         ("show the last 2 rows", "The last 2 rows of stock."),
         ("how many m", "Number of rows (size is M or m): 4."),
+        ("mean total for entry", "'entry' may be a value of kind, or a word"),
+        ("mean total where kind is entry", "Mean total (kind is Entry): 20."),
+        ("how many records", "Number of rows: 6."),
+        ("!insured", 'The built-in model can\'t use "!"'),
+        ("return is no", "The built-in model can't tell which column"),
+        # A column of True and False with gaps between them.
+        ("how many insured", "Number of rows (insured): 2."),
+        ("how many rows are not insured", "Number of rows (not insured): 2."),
+        ("number of rows per year by booked", "Highest number of rows: 2021, 2. 2022, 2. 2023, 2."),
+        ("mean last by last", "Highest mean last: 6, 6."),
         # Ids are ranked only by their name.
         ("top 2 guests", "guests may mean its rows or an amount"),
         ("guests under 203", "guests may mean its rows or an amount"),
