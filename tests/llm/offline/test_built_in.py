@@ -548,7 +548,7 @@ stock = pd.DataFrame({
         # A column of True and False with gaps between them.
         ("how many insured", "Number of rows (insured): 2."),
         ("how many rows are not insured", "Number of rows (not insured): 2."),
-        ("number of rows per year by booked", "Highest number of rows: 2021, 2. 2022, 2. 2023, 2."),
+        ("number of rows per month by booked", "Highest number of rows: 2023-01, 2."),
         ("mean last by last", "Highest mean last: 6, 6."),
         # Ids are ranked only by their name.
         ("top 2 guests", "guests may mean its rows or an amount"),
