@@ -471,6 +471,7 @@ class CellExecution:
         self.overwritten = tuple(
             name
             for name in visible(replaced, hidden)
+            if self._is_recorded
             if (origin := ledger.get(name)) is None or origin.actor == "user"
         )
 

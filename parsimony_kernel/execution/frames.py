@@ -10,6 +10,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -33,6 +34,7 @@ PREVIEW_COLUMNS = 12
 # Missing values are not counted in tables with more cells.
 COUNTED_CELLS = 2_000_000
 SPELLED_ROWS = 100_000
+SPELLED_TEXTS = 1_000
 MODEL_BYTES = 2048
 
 _WORDS = {
@@ -190,7 +192,8 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
     missing = _null_counts(table.iloc[:, : len(shown)]) if is_counted else [None] * len(shown)
     for at, (label, nulls) in enumerate(zip(shown, missing, strict=True)):
         column = _column(label, first.iloc[:, at], last.iloc[:, at], nulls)
-        columns.append(replace(column, spellings=_spellings(table.iloc[:, at])))
+        spellings = attempt(partial(_spellings, table.iloc[:, at]), lambda _: "unchecked")
+        columns.append(replace(column, spellings=spellings))
     return _Head(rows, columns, names[:NAMED_COLUMNS], count)
 
 
@@ -222,10 +225,12 @@ def _spellings(column: Any) -> Spellings:
     """Whether texts of a column differ only in capitals or outer spaces."""
     if column.dtype.kind in "biufcmM":
         return ""
-    values = attempt(column.unique, lambda _: None) if len(column) <= SPELLED_ROWS else None
-    if values is None:
-        return "unchecked"
-    texts = {each for each in values if type(each) is str}
+    texts = set[str]()
+    for part in (column.iloc[: SPELLED_ROWS // 50], column.iloc[SPELLED_ROWS // 50 : SPELLED_ROWS]):
+        # What is no text of Python's own may run code as it is hashed.
+        texts.update(each for each in part.to_numpy() if type(each) is str)
+        if len(column) > SPELLED_ROWS or len(texts) > SPELLED_TEXTS:
+            return "unchecked"
     return "several" if len({each.strip().casefold() for each in texts}) < len(texts) else ""
 
 

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.core.audit import leave, listen
+from parsimony_kernel.core.audit import listen
 from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.run_scope import Permit
 from parsimony_kernel.execution.side_effects import host_of, is_installed, texts_in
@@ -97,31 +97,12 @@ def watch_native_code(namespace: dict[str, Any] | None = None) -> None:
                 value.__setstate__(state)  # type: ignore[attr-defined]
 
 
-def guard_worker(
-    workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str
-) -> side_effects.Keeper:
+def guard_worker(workspace: str, made: tuple[str, ...], is_dry: bool, refusals: str) -> None:
     """Refuse side effects that need approval from now on, in this whole process."""
     permit = Permit(Path(workspace), made=set(made), is_dry=is_dry)
-    keeper = side_effects.Keeper(permit, refusals=refusals)
     watch_native_code()
     side_effects.watch_environment(1)
-    listen(keeper.hear)
-    return keeper
-
-
-def _guarded(process: int, keeper: Any, task: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Run a task of a cell in a worker, which may be older than the cell, and serve others later.
-
-    A worker that is a thread of the cell's own ``process`` is kept already.
-    """
-    if os.getpid() == process:
-        return task(*args, **named)
-    # ``keeper`` listens since it was unpickled, and again for each further argument of the task.
-    listen(keeper.hear)
-    try:
-        return task(*args, **named)
-    finally:
-        leave(keeper.hear)
+    listen(side_effects.Keeper(permit, refusals=refusals).hear)
 
 
 def _is_own(module: ModuleType, libraries: set[str]) -> bool:
@@ -179,15 +160,10 @@ def _wrapper(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def native(*args: Any, **named: Any) -> Any:
         __tracebackhide__ = True
-        if kind in ("prepares", "hands"):
+        if kind == "prepares":
             told: dict[str, Any] = {}
             sys.audit("parsimony.worker", told)
-            if kind == "prepares":
-                return {**told, **function(*args, **named)}
-            if keeper := told.get("parsimony"):
-                pool, task, *rest = args if args[1:] else (*args, named.pop("func", None))
-                args = (pool, partial(_guarded, os.getpid(), keeper, task), *rest)
-            return function(*args, **named)
+            return {**told, **function(*args, **named)}
         _tell(kind, args, named)
         if kind != "queries":
             return function(*args, **named)

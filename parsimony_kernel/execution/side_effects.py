@@ -404,7 +404,8 @@ def _is_pickle(head: bytes) -> bool:
     if _PICKLE.match(head):
         return True
     # Protocols 0 and 1 have no beginning of their own, and any other may follow a short header.
-    return any(_reads_on(head[at:]) for at in (0, *(m.start() for m in _PROTOCOL.finditer(head))))
+    starts = (found.start() for found in islice(_PROTOCOL.finditer(head, 0, 256), 16))
+    return any(_reads_on(head[at:]) for at in (0, *starts))
 
 
 def _reads_on(head: bytes) -> bool:

@@ -189,7 +189,8 @@ class Approving:
             return result
         found, own = self._found(attempt)
         allowed = self.granted.previewed.get(attempt.code, ())
-        after = (*(each.sentence for each in found if each not in allowed), *own)
+        new = (each for each in found if each not in allowed and not self._is_granted(each))
+        after = (*(each.sentence for each in new), *own)
         places = dict.fromkeys((reach.sentence, *after))
         failure = _ask(attempt, tuple(places), permit.sha(reach))
         return ToolResult.from_failure(replace(failure, partial_data=data))

@@ -248,10 +248,14 @@ class _Program:
 
     def _draws(self, call: Call) -> bool:
         """Return whether a call may draw from, or seed, a library's global random generator."""
-        is_of_module = call.root in self._homes and call.name.partition(".")[0] == call.root
-        draws = is_of_module and call.last not in calls.STREAM_FUNCTIONS  # which seed their own
-        path = self._home(call) if draws else []
-        return call.last in _DRAWING or "random" in path or not _UNDRAWN.issuperset(path[:1])
+        if call.last in calls.SEEDING_FUNCTIONS:
+            return True
+        if call.last in calls.STREAM_FUNCTIONS:  # they seed their own
+            return False
+        if call.root not in self._homes or call.name.partition(".")[0] != call.root:
+            return call.last in _DRAWING
+        path = self._home(call)
+        return "random" in path or not _UNDRAWN.issuperset(path[:1])
 
 
 def _is_open(statement: Statement) -> bool:

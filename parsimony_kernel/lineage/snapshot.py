@@ -64,7 +64,8 @@ class Snapshot:
             kind = type(value)
             if resizes and issubclass(kind, classes.loaded("numpy", "ndarray")):
                 self._ids[name] = id(value)
-            elif _is_weak(kind):
+            # An import that is loaded anew is no variable that was deleted.
+            elif _is_weak(kind) and not (issubclass(kind, _IMPORTABLE) and _is_imported(value)):
                 self._weak[name] = weakref.ref(value)
             else:
                 continue

@@ -5,6 +5,7 @@ models of turns and keeps two turns from running at once. It doesn't depend on a
 """
 
 import threading
+import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime
@@ -110,8 +111,9 @@ class NotebookSession(Home):
                 "The request is empty. Say what you want below %%agent, for example: "
                 "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
-        models = self._cassettes.models(request, cell_key, self._model, chosen)
-        turn = Turn(self, models, cell_key, chosen, stop=stop)
+        run_id = uuid.uuid4().hex
+        models = self._cassettes.models(run_id, request, cell_key, self._model, chosen)
+        turn = Turn(self, models, cell_key, chosen, run_id=run_id, stop=stop)
         async with aclosing(turn.run(partial(turn.begin, request))) as events:
             async for event in events:
                 yield event
@@ -175,7 +177,7 @@ class NotebookSession(Home):
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
         cell, request = row.turn.cell_key, row.turn.request
-        models = self._cassettes.models(request, cell, model, options, goes_on=True)
+        models = self._cassettes.models(record.run_id, request, cell, model, options, goes_on=True)
         turn = Turn(self, models, cell, options, asked=row, stop=stop)
         async with aclosing(turn.run(partial(turn.go_on, answer, choice, begun))) as events:
             async for event in events:

@@ -10,7 +10,6 @@ disk contains a secret; a model sees only the parts of the notebook that the sha
 import asyncio
 import os
 import re
-import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -101,6 +100,7 @@ class Turn(RunHooks):
         home: What all turns of the notebook share.
         models: The models that answer, the preferred one first.
         options: Permissions, limits and share mode.
+        run_id: The turn's own; that of ``asked`` if it goes on, empty for a preview.
         asked: The pending question to resume from, if any.
         stop: The cancellation token.
     """
@@ -112,12 +112,13 @@ class Turn(RunHooks):
         cell_key: str,
         options: TurnOptions,
         *,
+        run_id: str = "",
         asked: PendingRow | None = None,
         stop: CancellationRequest | None = None,
     ) -> None:
         super().__init__(home.breakers, home.tool_breakers)
         self._home, self._options, self._asked = home, options, asked
-        self.run_id = asked.turn.run_id if asked else uuid.uuid4().hex
+        self.run_id = asked.turn.run_id if asked else run_id
         self._cell_key, self.ordinal = cell_key, asked.turn.ordinal if asked else 0
         self.cancellation = stop or CancellationRequest()
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})

@@ -78,6 +78,7 @@ class Cassettes:
 
     def models(
         self,
+        run_id: str,
         request: str,
         cell_key: str,
         model: str | ChatModel,
@@ -88,6 +89,7 @@ class Cassettes:
         """Return the models of a turn: a cassette player in a replay, else real models.
 
         Args:
+            run_id: The turn.
             request: What the person asks for.
             cell_key: The turn's cell.
             model: The notebook's model; a provider's is not called in a replay.
@@ -100,8 +102,8 @@ class Cassettes:
                 or was made with another model than the cell names.
         """
         named = options.model
-        mode = self._mode(self._modes.get(cell_key) if goes_on else options.cassette)
-        self._modes[cell_key] = mode
+        mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
+        self._modes[run_id] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
         cells = self._cells.setdefault(words, [])
         if cell_key not in cells:

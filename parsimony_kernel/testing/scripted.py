@@ -9,7 +9,7 @@ import copy
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from parsimony_kernel.core.chat import (
     Completion,
@@ -102,10 +102,15 @@ def _last(request: ModelRequest) -> str:
     return text if len(text) <= 400 else text[:400] + "…"
 
 
+Place = Literal["first token", "mid-stream", "back-off"]
+
+
 class HangingModel:
     """Never answers: at the "first token", "mid-stream", or at every "back-off"."""
 
-    def __init__(self, place: Literal["first token", "mid-stream", "back-off"]) -> None:
+    def __init__(self, place: Place) -> None:
+        if place not in get_args(Place):
+            raise ValueError(f"{place!r} is no place to stall; choose from {get_args(Place)}")
         self.name = f"stalling ({place})"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:

@@ -213,7 +213,10 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\Z", re.ASCII)
 _OF_NUMBERS = re.compile(r"u?int|float|decimal|number", re.IGNORECASE)
 _MISSING = frozenset({"", "nan", "NaN", "<NA>", "None", "NaT"})
 # Identifiers are not grouped by thousands: 98101 may be a postal code.
-_IDENTIFIER = re.compile(r"(?:\b|_)(?:ids?|no|years?|zip|postcode|code|phone)\Z", re.IGNORECASE)
+_NUMBERED = "order|invoice|customer|account|item|part|serial|case"
+_IDENTIFIER = re.compile(
+    rf"(?:\b|_)(?:ids?|(?:{_NUMBERED})[ _.]?no|years?|zip|postcode|code|phone)\Z", re.IGNORECASE
+)
 _GROUPED_FROM = 10_000
 _MOST_DECIMALS = 6
 

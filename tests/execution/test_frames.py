@@ -18,6 +18,7 @@ from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import (
     MODEL_BYTES,
     SPELLED_ROWS,
+    SPELLED_TEXTS,
     frame,
 )
 
@@ -69,7 +70,8 @@ def test_dtypes_have_plain_names() -> None:
         (["North", "South", None], ""),
         (["North", "north ", "South"], "several"),
         ([1, 2, 2], ""),
-        ([{"a": 1}], "unchecked"),
+        ([{"a": 1}, "x"], ""),
+        ([f"t{at}" for at in range(SPELLED_TEXTS + 1)], "unchecked"),
         (["North"] * (SPELLED_ROWS + 1), "unchecked"),
     ],
 )

@@ -50,7 +50,7 @@ class FakePast:
     def __init__(self, session: "FakeSession") -> None:
         self._session = session
 
-    def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
+    def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
         return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
 
     def _newest(self, ordinal: int | None) -> int:

@@ -153,6 +153,19 @@ def test_preview_is_verbatim(
         assert part in shown
 
 
+@pytest.mark.parametrize("line", ["%%agent --dry-run\n", "%agent context "])
+def test_preview_is_of_what_is_set(
+    shell: Any, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    model = scripted(shell)
+    assert shell.run_cell("%config ParsimonyAgent.share = 'schema'").success
+    capsys.readouterr()
+    assert shell.run_cell(f"{line}{REQUEST}").success
+    shown = capsys.readouterr().out
+    shell.run_cell(f"%%agent\n{REQUEST}")
+    assert all(part in shown for part in as_told(model, 0))
+
+
 def history(shell: Any) -> list[Any]:
     session = extension.install(shell).opened
     assert session is not None

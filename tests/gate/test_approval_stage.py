@@ -73,7 +73,7 @@ async def test_alarming_tool_name_asks_unless_effect_is_declared(
         ("delete_rows", "ask", True),
     ],
 )
-async def test_other_names_and_the_auto_mode_ask_nothing(
+async def test_only_alarming_names_or_the_ask_mode_wait(
     name: str, mode: str, expected: bool
 ) -> None:
     assert await waits(named(name), Approval(mode)) is expected
@@ -128,6 +128,10 @@ class TestACallThatSaysWhatItReaches:
         again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
         assert again.failure is not None
         assert "deletes a file" in again.failure.explanation
+
+    async def test_auto_mode_never_asks(self) -> None:
+        gate = gate_of(self.keep(lambda name: ("x",)), Approval.auto)
+        assert (await gate.step("keep", {"name": "a"})).ok
 
     async def test_tool_without_effect_is_refused(self) -> None:
         def broken(name: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     BreakerStore,
     CircuitBreaker,
+    CircuitOpenError,
     Rule,
     State,
     StoreError,
@@ -308,15 +309,19 @@ def test_unreachable_store_rests_and_its_processes_count_for_themselves(
 # A breaker leaves a failing service alone, and finds out with one probe whether it is back.
 
 
-def broken(clock: ManualClock, failures: int = 5) -> CircuitBreaker:
-    breaker = CircuitBreaker(clock=clock)
-    for _ in range(failures):
-        breaker.admit().report("failed")
-    return breaker
-
-
 def state_of(breaker: CircuitBreaker) -> str:
     return breaker.state
+
+
+def test_open_breaker_tells_next_probe_time() -> None:
+    clock = ManualClock()
+    breaker = CircuitBreaker(clock=clock)
+    for _ in range(5):
+        breaker.admit().report("failed")
+    clock.advance(45)
+    with pytest.raises(CircuitOpenError, match="15 s") as refused:
+        breaker.admit()
+    assert refused.value.retry_in_s == 15
 
 
 def test_permit_is_settled_once() -> None:

@@ -52,6 +52,7 @@
             }
           };
           const end = () => {
+            node.classList.remove('parsimony-busy');
             for (const each of node.querySelectorAll('.parsimony-record-controls')) each.style.display = 'none';
             redraw((_, data, metadata) => {
               const html = `${data['text/html'] ?? ''}`;
