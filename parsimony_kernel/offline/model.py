@@ -307,7 +307,8 @@ class _Planner:
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
         counted = [*query.groups, *query.columns * (query.agg == "nunique")]
-        self.notes += [SPELLINGS.format(c.label) for c in counted if c.kind == "text" and c.made_of]
+        spelled = (c for c in counted if c.kind == "text" and c.made_of and c.samples)
+        self.notes += [SPELLINGS.format(c.label) for c in spelled]
         dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
         groups = query.groups * (query.do == "aggregate")  # a chart of rows draws them
         gaps = [c.base.label for c in (*groups, *dropped) if c.base.missing]
