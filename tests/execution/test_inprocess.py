@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -126,3 +127,25 @@ async def test_raising_input_transformer_is_reported(
         shell.input_transformers_post.pop()
     assert output.error is not None
     assert output.error.name == "E"
+
+
+async def test_import_that_is_loaded_anew_is_no_deleted_variable(
+    executor: InProcessExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loaded_anew.py").write_text("def f():\n    return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    await executor.execute("import importlib, loaded_anew\nfrom loaded_anew import f")
+    output = await executor.execute("importlib.reload(loaded_anew)\nfrom loaded_anew import f")
+    assert (output.error, output.deleted) == (None, ())
+
+
+async def test_cell_whose_recording_failed_replaces_nobodys_variables(
+    executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("no lineage today")
+
+    monkeypatch.setattr(base, "before_cell", broken)
+    for value in (1, 2):
+        output = await executor.execute(f"a = {value}")
+        assert (output.error, output.overwritten) == (None, ())
