@@ -11,6 +11,7 @@ from parsimony_kernel.core.outputs import PrimitiveObject
 from parsimony_kernel.execution import base
 from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"
 
@@ -146,6 +147,7 @@ async def test_cell_whose_recording_failed_replaces_nobodys_variables(
         raise RuntimeError("no lineage today")
 
     monkeypatch.setattr(base, "before_cell", broken)
-    for value in (1, 2):
-        output = await executor.execute(f"a = {value}")
-        assert (output.error, output.overwritten) == (None, ())
+    with run_scope(RunScope(run_id="r", notebook_path="n.ipynb", cell_id="c")):
+        for value in (1, 2):
+            output = await executor.execute(f"a = {value}")
+            assert (output.error, output.overwritten) == (None, ())
