@@ -102,7 +102,7 @@ def test_ask_mode_asks_about_every_code(opened: Open) -> None:
     notebook = opened(approve="ask", confirm=confirm)
     first, second = notebook.run_code("1 + 1"), notebook.run_code("1 + 1")
     assert (first.ok, second.ok) == (False, True)
-    assert first.refused == asked[0] == "Every step is to be allowed"
+    assert first.refused == asked[0] == "Every step needs your approval"
 
 
 OUTSIDE = "from pathlib import Path\nsize = Path({!r}).write_text('x')"

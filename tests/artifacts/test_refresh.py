@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -406,7 +407,8 @@ class TestAChartAndAReport:
             "4,711" in (desk.root / done.page).read_text()
             or "4711" in (desk.root / done.page).read_text()
         )
-        assert "4711" not in first
+        # Its hashes may hold these digits.
+        assert re.search(r"(?<![0-9a-f])4,?711(?![0-9a-f])", first) is None
         *parts, whole, page = in_words(done).splitlines()
         assert [each.startswith("The ") for each in parts] == [True, True]
         assert whole.startswith("The report 'Sales' changed ('sales.csv' changed); published as ")

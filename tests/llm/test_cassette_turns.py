@@ -177,7 +177,7 @@ async def test_cell_naming_another_model_is_told(notebooks: Notebooks) -> None:
     here = await notebooks.recorded()
     again = notebooks.open(here, "offline", REPLAY)
     asking = again.turn("load the sales", cell_key="a", options=TurnOptions(model="openai/gpt-5"))
-    with pytest.raises(SessionError, match=r"of 'provider/model'.*asks for 'openai/gpt-5'"):
+    with pytest.raises(SessionError, match=r"with 'provider/model'.*asks for 'openai/gpt-5'"):
         await gather(asking)
     same = TurnOptions(model="provider/model")
     events = await gather(again.turn("load the sales", cell_key="a", options=same))
