@@ -409,7 +409,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def _reads_on(head: bytes) -> bool:
-    """Whether bytes read as pickled ones, to their end, and import something."""
+    """Whether bytes read as pickled ones, to their end, and import something or are framed."""
     seen, at, stream = set[str](), 0, BytesIO(head)
     with suppress(ValueError, OverflowError):
         for code, _, _ in genops(stream):

@@ -377,11 +377,6 @@ POOLS = {
         "pool.apply_async(func={}, args=({},)).get()",
         "pool.terminate()",
     ),
-    "joblib": (
-        "from joblib import Parallel, delayed",
-        "Parallel(n_jobs=2)(delayed({})({}) for _ in [1])",
-        "",
-    ),
 }
 
 
@@ -398,7 +393,7 @@ async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
     assert list(desk.outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("pool", ["executor", "pool"])
+@pytest.mark.parametrize("pool", POOLS)
 async def test_rule_9_worker_that_is_handed_getenv_is_refused(desk: Desk, pool: str) -> None:
     opening, call, end = POOLS[pool]
     output = await desk.run(
