@@ -33,6 +33,8 @@ _CUT_OFF = "If the kernel restarted, the turn was cut off here: run it and the c
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
 _PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
+# What a question is about, where it quotes one thing: "Which column do you mean by 'heat'?"
+_ABOUT = re.compile(r"(?is)(?:which|what)\b[^']*\s'([^']{1,80})'[^']*")
 # The arguments of a publishing tool that describe it, best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 
@@ -190,6 +192,8 @@ def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
 def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     question = pt.spans_of(block.question)
     if block.reply is not None:
+        about = _ABOUT.fullmatch(block.question)
+        question = (about[1],) if about else question
         answer, who = block.reply, " (your answer)"
         if block.chosen is not None:
             answer, who = block.choices[block.chosen], " (you chose)"

@@ -51,6 +51,6 @@ def test_question_is_answered_by_click(notebook_7: Lab) -> None:
     notebook_7.picture("notebook-7", cell)
     outputs = notebook_7.save()["cells"][0]["outputs"]
     record = " ".join("".join(each["data"]["text/plain"]) for each in outputs)
-    assert "'temperature'? → temp_max" in " ".join(record.split())
+    assert "temperature → temp_max (you chose)" in " ".join(record.split())
     assert "Highest mean temp max" in record
     assert notebook_7.complaints == []

@@ -198,6 +198,23 @@ def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
         assert f"May this code run? → {told}" in record_of([answered]) + "\n"
 
 
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Which column of `weather` do you mean by 'temperature'?", "temperature"),
+        ("Which date do you mean for '2024'?", "2024"),
+        ("Which of 'a' and 'b' is it?", "Which of 'a' and 'b' is it?"),
+        ("Which of O'Neill's columns?", "Which of O'Neill's columns?"),
+        ("May 'x.csv' be written?", "May 'x.csv' be written?"),
+    ],
+)
+def test_answered_question_names_what_it_was_about(question: str, told: str) -> None:
+    asked = QuestionBlock(key="q", question=question, choices=("one", "two"))
+    answered = record_of([replace(asked, reply="two", chosen=1)])
+    assert f"{told} → two (you chose)" in " ".join(answered.split())
+    assert ("`" in question) <= ("weather" not in answered)
+
+
 def test_answered_question_is_one_line() -> None:
     blocks = lasting(replay(RUNS["answered"]).blocks)
     text = record_of(blocks)
