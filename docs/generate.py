@@ -170,8 +170,9 @@ def offline() -> str:
             "table below, a column, a value or a table. Column names are matched loosely; if "
             "several fit, it asks. Call the rows `rows`, or as the table is called. It declines "
             "anything else in one line that names the word and the columns, with two requests "
-            "that work on your own columns. It takes each request by itself; the parts of one "
-            "request go on from each other, as in `mean horsepower by origin, then plot it`.",
+            "that work on your own columns. It takes one request at a time, each by itself. Rows "
+            "that are kept, a chart, a report and a file go on from it in the same cell, as in "
+            "`mean horsepower by origin, then plot it`.",
             "In a text file it detects the separator, decimal mark, thousands separator, encoding "
             "and order of day and month. The loading code shows them, and it asks if two readings "
             "fit. For a workbook with several sheets, it asks for one. It deletes no files, and "

@@ -309,7 +309,7 @@ def _column(column: dict[str, Any]) -> str:
     if missing := column.get("missing"):
         facts.append(f"{missing:,} missing")
     if column.get("spellings") == "several":
-        facts.append("some values differ only in capitals or outer spaces")
+        facts.append("some values are blank, or differ only in capitals or outer spaces")
     name = str(column.get("name"))
     shown = name if name == name.strip() else repr(name)
     return f"{shown} ({', '.join(facts)})"

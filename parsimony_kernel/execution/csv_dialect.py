@@ -97,6 +97,10 @@ def readings(head: bytes) -> list[Reading]:
     options |= {"na_values": absent} if absent else {}
     dates = {name: each for name, each in amounts.items() if all(map(_DATE.fullmatch, each))}
     numbers = {name: each for name, each in amounts.items() if not any(map(_DATE.fullmatch, each))}
+    # Digits behind a nought name things: "00420".
+    codes = [name for name, each in numbers.items() if any(re.fullmatch(r"0\d+", e) for e in each)]
+    options |= {"dtype": dict.fromkeys(codes, "str")} if codes else {}
+    numbers = {name: each for name, each in numbers.items() if name not in codes}
     plain = [_SIGNS.sub("", each) for values in numbers.values() for each in values]
     # Of decimal commas in one column beside points in another, pandas can read only one.
     if any(map(_COMMA.fullmatch, plain)) and any(map(_POINT.fullmatch, plain)):

@@ -222,7 +222,7 @@ def _read(column: Any) -> list[Any]:
 
 
 def _spellings(column: Any) -> Spellings:
-    """Whether texts of a column differ only in capitals or outer spaces."""
+    """Whether texts of a column are blank, or differ only in capitals or outer spaces."""
     if column.dtype.kind in "biufcmM":
         return ""
     texts = set[str]()
@@ -231,7 +231,7 @@ def _spellings(column: Any) -> Spellings:
         texts.update(each for each in part.to_numpy() if type(each) is str)
         if len(column) > SPELLED_ROWS or len(texts) > SPELLED_TEXTS:
             return "unchecked"
-    return "several" if len({each.strip().casefold() for each in texts}) < len(texts) else ""
+    return "several" if len({each.strip().casefold() for each in texts} - {""}) < len(texts) else ""
 
 
 def _null_counts(table: Any) -> list[int | None]:

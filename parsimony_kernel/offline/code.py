@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from parsimony_kernel.core.conversation import request_in
+from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words
 
 Arguments = dict[str, Any]
@@ -71,8 +72,17 @@ class Column:
     @property
     def unit(self) -> str:
         """The unit that its name ends with; empty without one."""
-        found = _UNIT.search(self.name)
-        return found[1] if found and not self.part else ""
+        units = {each.unit for each in self.made_of} if self.how.startswith("(") else set()
+        found = None if units else _UNIT.search(self.name)
+        return found[1] if found and not self.part else units.pop() if len(units) == 1 else ""
+
+    @property
+    def currency(self) -> str:
+        """The code of its currency, as far as its unit is one."""
+        signs = words.table()["spellings"]["money"]
+        unit = signs.get(self.unit, self.unit)
+        is_money = unit in signs.values() or re.fullmatch("[A-Z]{3}", unit)
+        return str(unit).lower() if is_money else ""
 
     @property
     def label(self) -> str:
@@ -80,6 +90,17 @@ class Column:
         if self.part:
             return str(words.table()["parts"][self.part].get("label", self.part))
         return " ".join(self.plain.replace("_", " ").split()) or self.name
+
+    def looks(self, kind: str) -> bool:
+        """Whether its texts look as a clause of the table of patterns says."""
+        texts = [e for e in self.samples if re.search(r"\d", e)] * (self.kind in ("text", "date"))
+        return bool(texts) and all(words.clause(kind, each) for each in texts)
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether its texts are numbers or dates, or name parts of the calendar."""
+        is_part = self.name.casefold() in words.table()["parts"]
+        return self.kind == "text" and (is_part or self.looks("amount"))
 
     @property
     def is_time(self) -> bool:
@@ -114,6 +135,25 @@ class Table:
     rows: int | None
     columns: tuple[Column, ...]
     library: str = ""
+
+    def called(self, text: str) -> list[Column]:
+        """Find the columns of that name, else those called so without their unit, in any number."""
+        name, found = words.fold(text), list[Column]()
+        for each in self.columns if name else ():
+            names = [words.fold(each.name), words.fold(each.plain)]
+            is_so = [*map(words.singular, name)] in [[*map(words.singular, own)] for own in names]
+            found += [each] if is_so or "".join(name) == "".join(names[0]) else []
+        return [c for c in found if c.name.casefold() == text.casefold()] or found
+
+    def nearly(self, name: tuple[str, ...]) -> list[Column]:
+        """Find the columns of whose names all words are a part, or nearly the whole."""
+        others = words.keywords() - {"time", "rate"}
+        if not name or any(w in others or w.isdigit() for w in name):
+            return self.called(" ".join(name))
+        mine = words.canonical(name)
+        own = {c: words.canonical(words.fold(c.name)) for c in self.columns}
+        found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
+        return [c for c in found if own[c] == mine] or found
 
     @property
     def texts(self) -> list[Column]:
@@ -215,14 +255,11 @@ class Cell:
     told: str = ""
 
 
-def load(path: str, name: str, options: Mapping[str, Any], signed: Sequence[str] = ()) -> Arguments:
-    """Read a file; ``options`` are more arguments of the reader, ``signed`` its columns of numbers
-    with a sign."""
-    suffix = path.casefold().rpartition(".")[2]
-    given = {**({"lines": True} if suffix in ("jsonl", "ndjson") else {}), **options}
-    listed = [f"{each}={words.literal(value)}" for each, value in given.items()]
-    mark = options.get("decimal", "" if options.get("thousands") == "." else ".")
-    body = text("load", path, name, words.READERS[suffix], listed, signed, mark)
+def load(path: str, name: str, reading: Mapping[str, Any]) -> Arguments:
+    """Read a file; a ``reading`` has more arguments of the reader as ``options``, and ``signed``
+    columns of numbers with a sign."""
+    given = reading["options"], reading.get("signed", ())
+    body = text("load", path, path.casefold().rpartition(".")[2], name, *given)
     return arguments(body, f"Load {path} as {name}")
 
 
@@ -361,8 +398,12 @@ class Transcript:
         reply = self.replies.get(question)
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
-        if [*choices].count(said) == 1:
-            return said
+        fit = [each for each in choices if said == each]
+        fit = fit or [
+            e for e in choices if said.casefold() in (e.casefold(), *e.casefold().split())
+        ]
+        if len(fit) == 1:
+            return fit[0]
         if reply is None:
             raise Unclear(question, choices[:_MOST])
         no_if(said.casefold() in ("stop", "no", "cancel"), "stopped")
@@ -423,6 +464,7 @@ def _answer(told: Mapping[str, Any]) -> Answer:
     # An error without a text is one all the same.
     keys = ("error_message", "message", "reason")
     text = next((str(told[key]) for key in keys if told.get(key)), "It failed.")
+    text = "There is no such file." if kind == "FileNotFoundError" else text
     # A sentence needs no name of a class before it.
     error = text if text.startswith(kind) or text.endswith(".") else f"{kind}: {text}"
     result = result if isinstance(result, dict) else {}

@@ -4,7 +4,6 @@ From a transcript to the next step: load, look, compute, publish, finish. Where 
 read off the messages each time; nothing is remembered between requests.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-REAL_MODEL, SPELLINGS = words.table()["no"]["model"], words.table()["spellings"]["note"]
+REAL_MODEL = words.table()["no"]["model"]
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
 
 
@@ -57,13 +56,10 @@ class OfflineModel:
         if step.text:
             yield chat.Delta(text=step.text)
         written = json.dumps(step.arguments, ensure_ascii=False)
-        # Unique in a run, since the position grows; the same for the same request.
-        position = f"{len(request.messages)} {step.tool} {written}".encode("utf-8", "surrogatepass")
-        call_id = f"call_{hashlib.sha256(position).hexdigest()[:20]}"
-        calls = [chat.ToolCall(call_id, chat.FunctionCall(step.tool, written))] if step.tool else []
-        # About four characters a token.
-        usage = chat.Usage(len(str(request.messages)) // 4, len(step.text + written) // 4)
-        yield chat.answer(step.text, calls, model=chat.OFFLINE, usage=usage, cost_usd=0.0)
+        # The same for the same request, and unique in a run, since that grows.
+        call = chat.ToolCall(f"call_{len(request.messages)}", chat.FunctionCall(step.tool, written))
+        calls = [call] if step.tool else []
+        yield chat.answer(step.text, calls, model=chat.OFFLINE, cost_usd=0.0)
 
 
 class _Planner:
@@ -73,12 +69,14 @@ class _Planner:
         # What this turn has made keeps its name where the person has changed it meanwhile.
         self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ()), *turn.made}
         self.named: list[code.Column] = []  # those of the part that was not understood
-        self.subject = self.table = ""  # the table in hand, and that of the part before
+        # The table in hand, that of the part before, and the rows that it kept.
+        self.subject = self.table = self.kept = ""
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
         self.part: Sequence[Token] = ()  # the one that was answered last
         # The sentences of the summary, in its order.
-        self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
+        lists = [list[str]() for _ in range(5)]
+        self.answers, self.loads, self.saves, self.published, self.notes = lists
 
     def next_step(self) -> Step:
         """Decide what to say and which tool to call next; only those that there are are called."""
@@ -138,8 +136,7 @@ class _Planner:
             is_drawn = clause("draws", said)
             no_if(clause("change", said) or (is_drawn and not (self.part or self.loaded)), "whole")
             self._do([*self.part, Token("sign", ","), *part] if is_drawn else part)
-        told = [made.told or f"{made.purpose}." for made in self.made]
-        told += [*self.loads, *self.saves, *self.published, *self.notes]
+        told = [*self.answers, *self.loads, *self.saves, *self.published, *self.notes]
         no_if(not told, "empty")
         changed = (each for each in self.turn.changed if each in self.turn.tables())
         told += [f"`{each}` was changed while the question waited." for each in changed]
@@ -160,13 +157,17 @@ class _Planner:
         part = self._load(part)
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part)
+            is_more = part[: len(self.part)] == self.part
             self.part, self.table = part, query.table
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
             if is_all and (aside or part[0].low in ("use", "take", "with", "using")):
-                self.subject = query.table
+                self.subject, self.made = query.table, []
             else:
+                # "Then" goes on from kept rows; from anything else it may, or not.
+                is_on = is_more or query.table == self.kept
+                no_if(self.answers and not is_on, "then")
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
@@ -185,23 +186,29 @@ class _Planner:
         return [] if self.loaded and all(clause("loading", word) for word in rest) else left
 
     def _load_file(self, path: str, name: str) -> None:
-        suffix = path.casefold().rpartition(".")[2]
-        reading: dict[str, Any] = {"options": {}}
-        if suffix in ("xlsx", "xls"):
-            listed = self._looked(code.text("sheets", path), f"Look which sheets {path} has")
-            no_if(listed is None, "sheets", path)
-            if listed[1:]:
-                sheet = self.turn.choose(f"{path} has several sheets. Which do you mean?", listed)
-                reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
-        name = name or _named(path)
-        table, error = self._loaded(path, name, **reading)
-        is_text = suffix in ("csv", "tsv", "txt") and "FileNotFoundError" not in error
-        reading = self._sniffed(path) if is_text and (table is None or _is_odd(table)) else {}
-        if any(reading.values()):
-            table, error = self._loaded(path, name, **reading)
-            self.notes.append(f"Read {path} with {in_words(**reading)}.")
+        kind = words.table()["spellings"]["files"].get(path.casefold().rpartition(".")[2])
+        unread, ways, question = f"{path} cannot be read", dict[str, Any](), ""
+        if kind == "excel":
+            why = f"Look which sheets {path} has"
+            sheets = self._looked(code.text("sheets", path), why, unread)
+            no_if(sheets is None, "sheets", path)
+            ways = {each: {"options": {"sheet_name": each}} for each in sheets if sheets[1:]}
+            question = f"{path} has several sheets. Which do you mean?"
+        elif kind == "csv":
+            why = f"Look how {path} is written"
+            found = self._looked(code.text("sniffed", path), why, unread) or ()
+            ways = {each.pop("says"): each for each in found}
+            question = f"{path} can be read in {len(ways)} ways. Which one?"
+        chosen = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
+        reading = ways.get(chosen, {"options": {}})
+        self.notes += [f"Read {path} with {in_words(**reading)}."] * any(reading.values())
+        name = name or _named((kind == "excel" and chosen) or path)
+        call = self._called("run_code", code.load(path, name, reading))
+        no_if(call.error, "step", unread, call.error[:300])
+        # What the call itself told: the same name may have been loaded in another way since.
+        table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
         if table is None:
-            raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
+            raise Unclear(f"{path} holds no table.")
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
@@ -212,21 +219,6 @@ class _Planner:
         self.loaded.append(table)
         self.subject = name
         self.taken.add(name)
-
-    def _loaded(self, path: str, name: str, **reading: Any) -> tuple[Table | None, str]:
-        """The table that a file holds, read in one way, and the error."""
-        call = self._called("run_code", code.load(path, name, **reading))
-        # What the call itself told: the same name may have been loaded in another way since.
-        table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
-        return (None if call.error else table), call.error
-
-    def _sniffed(self, path: str) -> dict[str, Any]:
-        """How a text file is written."""
-        readings = self._looked(code.text("sniffed", path), f"Look how {path} is written")
-        ways = {each.pop("says"): each for each in readings or ()}
-        question = f"{path} can be read in {len(ways)} ways. Which one?"
-        says = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
-        return dict(ways.get(says, {}))
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
@@ -247,15 +239,16 @@ class _Planner:
             raise Step("", tool, arguments)
         return answer
 
-    def _done(self, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-        """The result of a call, which must work."""
+    def _done(self, tool: str, arguments: dict[str, Any], what: str = "") -> Mapping[str, Any]:
+        """The result of a call; what it is for cannot be done without it."""
         answer = self._called(tool, arguments)
-        no_if(answer.error, "step", arguments.get("purpose", "Publishing"), answer.error[:300])
+        what = what or arguments.get("purpose", "Publishing")
+        no_if(answer.error, "step", what, answer.error[:300])
         return answer.result
 
-    def _looked(self, expression: str, why: str) -> Any:
+    def _looked(self, expression: str, why: str, what: str = "") -> Any:
         """What an expression comes to, as JSON; ``None`` where the model is not told."""
-        result = self._done("run_code", code.arguments(f"print({expression})", why))
+        result = self._done("run_code", code.arguments(f"print({expression})", why), what)
         with suppress(ValueError):
             return json.loads(str(result.get("stdout")))
         return None
@@ -292,10 +285,11 @@ class _Planner:
         found = {name: query for name, query in found.items() if not query.notes} or found
         # One that has all the columns that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
-        wide = [n for n in found if all(names[n] >= names[each] for each in found)]
-        return found[
-            wide[0] if len(wide) == 1 else self.turn.choose("Which table do you mean?", [*found])
-        ]
+        wide = [name for name in found if all(names[name] >= each for each in names.values())]
+        chosen = (
+            wide if len(wide) == 1 else [self.turn.choose("Which table do you mean?", [*found])]
+        )
+        return found[chosen[0]]
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
@@ -305,14 +299,7 @@ class _Planner:
         cell = code.write(query, about, sorted(self.taken))
         result = self._done("run_code", code.arguments(cell.code, cell.purpose))
         self.taken |= {cell.table, cell.chart} - {""}
-        self.notes += [f"{note}." for note in query.notes]
-        counted = [*query.groups, *query.columns * (query.agg == "nunique")]
-        spelled = (c for c in counted if c.kind == "text" and c.made_of and c.samples)
-        self.notes += [SPELLINGS.format(c.label) for c in spelled]
-        dropped = [f.column for f in query.filters if f.op == "not in" and not query.share]
-        groups = query.groups * (query.do == "aggregate")  # a chart of rows draws them
-        gaps = [c.base.label for c in (*groups, *dropped) if c.base.missing]
-        self.notes += [f"Rows without {spoken(gaps, 'or')} are left out."] if gaps else []
+        self.notes += code.text("notes", query).splitlines()
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
@@ -322,17 +309,19 @@ class _Planner:
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
-        no_if(is_none, "kind", *(c.name for c in query.columns[:1]), "values in these rows")
+        why = "compute" if query.do == "correlation" else "kind"
+        no_if(is_none, why, *(c.name for c in query.columns[:1]), "values in these rows")
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [*filter(str.strip, printed.splitlines())]
         units = [cell.unit * (": " not in line or line == lines[0]) for line in lines]
         told = " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
+        self.kept = cell.table * (query.do in ("rows", "rename"))
+        self.subject = self.kept or self.subject
         self.made.append(replace(cell, told=told))
+        self.answers.append(told or f"{cell.purpose}.")
         bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
-        if query.do in ("rows", "rename") and cell.table:
-            self.subject = cell.table
 
     # -- afterwards --------------------------------------------------------------------------
 
@@ -349,6 +338,7 @@ class _Planner:
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""
         title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
+        no_if(re.search(r"[\"'”’] (?:and|then)\b", given.get("title") or ""), "then")
         said = f"{given.get('rest') or ''} {given.get('chart') or ''}"
         is_drawn = kind not in ("dataset", "file") and any(m.chart for m in self._made())
         fit = [m for m in self._made() if (m.chart if is_drawn else m.table)]
@@ -408,13 +398,6 @@ def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
             rest = at + 3 if is_named else at + 1
             return [*left, *part[rest:]], token.bare, part[at + 2].bare if is_named else ""
     return list(part), "", ""
-
-
-def _is_odd(table: Table) -> bool:
-    """Whether what was loaded may be written in another way than pandas expects."""
-    texts = [c for c in table.columns if c.kind in ("text", "date") and c.samples]
-    is_number = any(all(clause("odd", each) for each in c.samples) for c in texts)
-    return is_number or any(clause("odd_name", c.name) for c in table.columns)
 
 
 def _escaped(text: str) -> str:

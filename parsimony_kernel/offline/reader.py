@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import Column, Filter, Query, Table, Transcript, Unclear, no_if
@@ -101,7 +100,7 @@ class Reader:
         # "Max" may be somebody's name, save at the beginning.
         known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
         plain = [at for at, each in enumerate(known) if words[at] and not each & others]
-        unknown = [at for at in plain if not self._columns_of(fold(words[at]))]
+        unknown = [at for at in plain if not self.table.nearly(fold(words[at]))]
         if not (unknown and self.table.texts):
             return []
         pieces = [" ".join(words[at : at + size]) for at in unknown for size in range(1, 5)]
@@ -162,7 +161,7 @@ class Reader:
         words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
-        exact = [c for c in self.table.columns if _is_name(words, c)]
+        exact = self.table.called(text)
         is_key = low in english.keywords() and not is_quoted and not text[1:].isupper()
         is_named = any(fold(c.name) == words for c in exact)
         # Behind "temp_max of", "weather" is the table, whatever its columns are called.
@@ -175,18 +174,25 @@ class Reader:
             if exact and is_counted and not (is_of or self._distinct(exact[0]) == 1):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
-        if not (is_key or is_quoted) and (rows := self._rows(text, exact, found)):
+        is_value = text in {value.strip() for _, value in self.values}
+        if not (is_key or is_quoted or is_value) and (rows := self._rows(text, exact, found)):
             return rows
         # All spellings of a value are meant.
-        same = (text.casefold(), singular(text.casefold()))
-        values = [pair for pair in self.values if pair[1].strip().casefold() in same]
+        same = (english.spelling(text), singular(english.spelling(text)))
+        values = [pair for pair in self.values if english.spelling(pair[1]) in same]
         # The total of a column, where a column is called total as well.
         is_count = clause("counts", f"{low} {after}")
-        is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
+        is_total = is_key and english.aggregate(low) and self.table.nearly(fold(after))
         # A column or a value that is called like a word of the request.
         about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
         is_said = is_quoted or is_count or is_total or english.aggregate(behind)
         is_word = not is_said and clause("words", f"{before} {behind}|{low}|{after}")
+        is_word |= low == "time" and behind == "over" and not any(c.is_time for c in exact)
+        # "Total score" beside a column score may be its total.
+        is_of_it = english.aggregate(low.partition(" ")[0]) and self.table.called(
+            low.partition(" ")[2]
+        )
+        is_word |= bool(is_of_it and not is_quoted)
         no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
@@ -205,10 +211,10 @@ class Reader:
         owners, owner = [c for c, _ in values], [c.name for c, _ in values[:1]]
         # "In" behind another column is no value, whatever a column of directions holds.
         is_apart = behind != "is" and not (behind[:1] == "C" and {*owners} & {*self.marks[behind]})
-        if is_key and is_apart and not any(_is_name(fold(after), c) for c in owners):
+        if is_key and is_apart and not {*owners} & {*self.table.called(after)}:
             no_if(owners and (text != low or is_row), "value", text, *owner, "a word")
             owners = []
-        partly = [] if is_key or is_quoted else self._columns_of(words)
+        partly = [] if is_key or is_quoted else self.table.nearly(words)
         measures = [c.name for c in partly if c.is_measure]
         if measures and not english.aggregate(behind):
             no_if(owners, "value", text, *owner, f"the column {spoken(measures, 'or')}")
@@ -238,19 +244,9 @@ class Reader:
         return self.mark("T", self.table.name, text) if is_called else ""
 
     def _distinct(self, column: Column) -> float:
-        """The number of different values of a column, by that of rows."""
-        look = code.text("distinct", column.base.of(self.table.name))
+        """The number of different values of a column, by that of the rows that are kept."""
+        look = code.text("distinct", column.base.of(code.text("masked", self.query)))
         return float(self.look(look, f"Look whether each {column.label} has one row") or 0)
-
-    def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
-        """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
-        others = english.keywords() - {"time", "rate"}
-        if not words or any(w in others or w.isdigit() for w in words):
-            return [c for c in self.table.columns if _is_name(words, c)]
-        mine = canonical(words)
-        own = {c: canonical(fold(c.name)) for c in self.table.columns}
-        found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
-        return [c for c in found if own[c] == mine] or found
 
     # -- looking and choosing ----------------------------------------------------------------
 
@@ -266,6 +262,8 @@ class Reader:
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             is_number = want == "measure" or (want == "ranked" and column.kind == "number")
+            # "Nights per booking" are no table of the rows.
+            is_number |= want == "group" and column == self.table.columns[0]
             no_if(is_number and (column.is_code or is_many), "counted", words)
             again = ", as before" * (len(fit) > 1 and question not in self.turn.replies)
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
@@ -338,6 +336,8 @@ class Reader:
         if "sort" in said:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"], "ranked")
+            query.sort = query.sort.base if query.sort.kind == "text" else query.sort
+            no_if(query.sort.is_unordered, "compute", query.sort.name)
             query.ascending = query.ascending or not (query.limit or "down" in said)
         return True
 
@@ -368,7 +368,8 @@ class Reader:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
                 is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
                 no_if(part == "hour_name" and is_midnight, "kind", column.name, "times of day")
-                no_if(column.kind == "year" and part != "year", "time", self.table.name, part)
+                is_year = column.kind == "year" and part != "year"
+                no_if(is_year, "time", self.table.name, self.raw[mark])
                 found.append(code.part_of(column, part) if column.kind == "date" else column)
         return found
 
@@ -398,6 +399,7 @@ class Reader:
         if word == "from" and parts != {"D"}:
             choices = [f"{each} {self.raw[marks[0]]}" for each in ("in", "since")]
             word = self.turn.choose(f"{spoken(choices, 'or')}?".capitalize(), choices).split()[0]
+        no_if([*values] != sorted(values), "unused", *(self.raw[mark] for mark in marks[:1]))
         op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self._filter(Filter(column, op, values))
         return True
@@ -434,7 +436,8 @@ class Reader:
             same = tuple(each for each in new.column.samples if each.casefold() == word)
             op, values = ("said", (word,)) if new.column.made_of else ("in", same)
             new = Filter(new.column, op, values)
-        new = replace(new, column=new.column.base) if new.column.kind == "text" else new
+        if new.column.kind == "text" and "missing" not in new.op:
+            new = replace(new, column=new.column.base)
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
@@ -466,6 +469,7 @@ class Reader:
         elif is_group or query.chart or (is_open and not query.sort):
             self._group(numbers, others)
         else:
+            no_if(compared and {"vs", "versus"} & {*self.raw}, "nothing", self.table.name)
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
             bare = [c for c in self.bare if c in bare or c == query.sort]
@@ -495,7 +499,8 @@ class Reader:
         own = {group.base for group in query.groups}
         # "By zone for cash and card" may be of both together, or of each.
         is_apart = query.chart or any(g.is_time for g in query.groups) or not own
-        no_if({c.base for c in self.compared} - own and not is_apart, "parts")
+        is_pooled = {"combined", "together"} & {*self.raw} or not is_apart
+        no_if({c.base for c in self.compared} - own and is_pooled, "parts")
         query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
@@ -509,6 +514,8 @@ class Reader:
         is_of_all = is_within or bool(query.groups) != bool(kept)
         is_of_all = is_of_all and (kept < 2 or query.any_of) and not query.groups[1:]
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
+        # The share of a column of 0 and 1 may be that of each group's rows.
+        is_clear = is_clear and not any({*c.samples} <= {"0", "1"} for c in query.columns)
         no_if(query.share and (query.window or not is_clear), "share")
         unknown = [c.label for c in of if c.missing and query.share]
         query.notes += [f"Rows without {each} count as not so" for each in unknown]
@@ -525,11 +532,22 @@ class Reader:
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
+        no_if(query.limit is not None and query.limit < 1, "unused", query.limit)
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
-        # "Per year by start" names the date that the year is of.
-        parts = {g.base for g in query.groups if g.part}
-        query.groups = [g for g in query.groups if g not in parts]
+        money = english.table()["spellings"]["money"]
+        said = {money[t.text] for t in self.tokens if t.text in money}
+        used = (*query.columns, *(f.column for f in query.filters))
+        other = [c.name for c in used if said and c.currency and c.currency not in said]
+        no_if(other, "money", *other[:1])
+        is_along = query.window or query.chart in ("line", "area")
+        texts = [g.name for g in query.groups if g.is_unordered and is_along]
+        no_if(texts, "compute", *texts[:1])
+        # A month has its year; "per year by start" names the date that the year is of.
+        of = {(g.base, g.part) for g in query.groups if g.part and g.kind != "cycle"}
+        for coarse in [g for g in query.groups if g.part in ("", "year")]:
+            is_said = any(base == coarse.base and part != coarse.part for base, part in of)
+            query.groups.remove(coarse) if is_said else None
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
         no_if(len(keys) < len(query.groups), "parts")
         # Beside other dates, "in March by start time" may name the date that March is of.
@@ -569,9 +587,11 @@ class Reader:
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg:
-            kind = next((g.kind for g in query.groups if g.is_time and not g.part), "")
-            drawn = query.chart in ("line", "auto") or (kind == "date" and "over time" in self.text)
-            if kind and drawn and not (query.window or query.limit):
+            times = [g for g in query.groups if g.is_time and not g.part]
+            is_date = any(g.kind == "date" for g in times) and "over time" in self.text
+            drawn = times and (query.chart in ("line", "auto") or is_date)
+            drawn = drawn and not (query.window or query.limit)
+            if drawn and (query.groups[1:] or self._distinct(times[0]) == 1):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = self._function()
@@ -588,16 +608,11 @@ class Reader:
         no_if(not column.is_measure, "compute", column.name)
         # "Total price" is a total, whether that is the column's name or the function's.
         is_total = english.aggregate(fold(column.name)[0]) == "sum"
-        if is_total or ({*fold(column.name)} & english.filler("totals") and not column.made_of):
+        is_amount = {*fold(column.name)} & english.filler("totals")
+        if (is_total or is_amount) and not column.made_of:
             return "sum"
         kinds = ("mean", "total", "median", "lowest" if self.query.ascending else "highest")
         options = [f"{kind} {column.name}" for kind in kinds]
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         chosen = self.turn.choose(f"Which {column.name} {of}", options)
         return english.aggregate(chosen.partition(" ")[0])
-
-
-def _is_name(words: tuple[str, ...], column: Column) -> bool:
-    mine, own = [*map(singular, words)], fold(column.name)
-    names = ([*map(singular, own)], [*map(singular, fold(column.plain))])
-    return bool(words) and (mine in names or "".join(words) == "".join(own))

@@ -105,8 +105,7 @@ def aggregate(word: str) -> str:
     return next((f for f, words in functions().items() if re.fullmatch(words, word.strip())), "")
 
 
-READERS = table()["spellings"]["files"]
-_FILES = "|".join(READERS)
+_FILES = "|".join(table()["spellings"]["files"])
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]
 _TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
@@ -153,6 +152,7 @@ def is_data_file(name: str) -> bool:
 fold = lru_cache(maxsize=4096)(words_of)
 
 
+@lru_cache(maxsize=4096)
 def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
     if irregular := table()["spellings"]["plurals"].get(word):
@@ -163,6 +163,11 @@ def singular(word: str) -> str:
         return word[:-2]
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     return word[:-1] if is_plural else word
+
+
+def spelling(text: str) -> str:
+    """Write ``text`` in the one way in which values are compared: "Non-member", "non member"."""
+    return re.sub(r"(?<=\w)[-_ ]+(?=\w)", " ", text.strip().casefold())
 
 
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
@@ -225,9 +230,9 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     # Years beside missing ones are floats.
     for end in (r" 00:00:00|(?<=\b\d{4})\.0(?= )", *(ends[e] for e in ends if e in periods)):
         rest = re.sub(end, "", rest)
-    if label.endswith(" year"):
-        return f"{label}: {rest}."
     before, space, last = rest.rpartition(" ")
+    if label.endswith(" year") or last == "none":
+        return f"{label}{colon}{rest}."
     if label.startswith("Rows") or not _NUMBER.fullmatch(last):
         return f"{label}{colon}{_NUMBER.sub(_rounded, rest)}."
     value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from offline_data import WEATHER, copy, write_sales
+from offline_data import PEOPLE, TABLES, WEATHER, copy, write_sales
 from offline_notebook import Notebook
 
 
@@ -18,3 +18,15 @@ def notebook(tmp_path: Path) -> Notebook:
 def small(tmp_path: Path) -> Notebook:
     (tmp_path / "weather.csv").write_text(WEATHER, encoding="utf-8")
     return Notebook(tmp_path)
+
+
+@pytest.fixture
+async def tables(notebook: Notebook) -> Notebook:
+    await notebook.run(TABLES)
+    return notebook
+
+
+@pytest.fixture
+async def staff(notebook: Notebook) -> Notebook:
+    await notebook.run(PEOPLE)
+    return notebook
