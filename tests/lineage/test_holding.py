@@ -48,7 +48,7 @@ def cyclic(target: Any) -> list[Any]:
         executed,
         parser_with,
         lambda xs: [*([n] for n in range(200_000)), xs],
-        lambda xs: [*range(1_000_000), xs],
+        lambda xs: [*range(400_000), xs],
         lambda xs: dict(zip([*map(str, range(100_000)), "k"], [*range(100_000), xs], strict=True)),
         lambda xs: {"sys": sys, "library": vars(sys), "xs": xs},
     ],
