@@ -60,20 +60,20 @@ async def played(row: Row, later: str = "") -> Outcome:
         return output.stderr
 
     await run(row["make"], USER)
-    before, objects = await desk.ask(row["shows"]), dict(executor.variables())
+    before, objects = desk.ask(row["shows"]), dict(executor.variables())
     checkpoints = executor.checkpoints()
     number = checkpoints.take()
     said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
-    failed, put_back = checkpoints.put_back(number, keep_new=True), await desk.ask(row["shows"])
+    failed, put_back = checkpoints.put_back(number, keep_new=True), desk.ask(row["shows"])
     if not failed.lost:
         said = await run(row["change"], TURN)
-    change, after = checkpoints.close(), await desk.ask(row["shows"])
+    change, after = checkpoints.close(), desk.ask(row["shows"])
     assert change is not None, "no change was seen"
     changes.add("t", change)
     if later:
         await run(later, USER)
     diff, undo = changes.diff("t"), changes.undo("t", executor)
-    undone, now = await desk.ask(row["shows"]), executor.variables()
+    undone, now = desk.ask(row["shows"]), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
     redo = changes.undo("t", executor, redo=True) if changes.undone else PutBack()
     return Outcome(
@@ -87,7 +87,7 @@ async def played(row: Row, later: str = "") -> Outcome:
         undone,
         same,
         redo,
-        await desk.ask(row["shows"]),
+        desk.ask(row["shows"]),
     )
 
 
