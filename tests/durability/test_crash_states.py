@@ -46,7 +46,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         # Only the memory is looked at: nothing waits for a disk, and no thread does so.
         monkeypatch.setattr(durable, "_flush_all", lambda _handles: None)
         monkeypatch.setattr(os, "fsync", lambda _handle: None)
-        seen = set()
+        seen = set[object]()
         enumerated = 0
         for seam, before in seams:
             for announced, state in states_at_every_step(seam.ops, most=most, before=before):
