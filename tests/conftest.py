@@ -51,7 +51,10 @@ _CONTRACT = (
 _LONGEST = (
     "durability/test_crash_states.py",
     "lineage/test_undo_corpus.py",
-    "view/test_hostile_words.py",
+    "corpora/test_summaries.py",
+    "lineage/test_undo_truth.py",
+    "analysis/test_truth.py",
+    "notebook/test_share_canary.py",
 )
 # Fixtures that start a server which not every machine has, or build all pages.
 _SLOW_FIXTURES = {"_redis_socket", "own_redis", "site"}

@@ -164,7 +164,7 @@ def statements(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(FORMS)).format(**names)
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 2)
 @given(st.lists(st.lists(statements(), min_size=1, max_size=4).map("\n".join), max_size=5))
 def test_generated_programs_do_no_more_than_stated(cells: list[str]) -> None:
     names, earlier = Recording(), list[Statement]()

@@ -1,5 +1,6 @@
 """A workspace in which a table and a chart are published."""
 
+import shutil
 from pathlib import Path
 
 import altair as alt
@@ -16,13 +17,25 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture
-def publisher(tmp_path: Path, clock: ManualClock) -> Publisher:
-    (tmp_path / "data.csv").write_text("t\n1\n")
-    made = Publisher(ArtifactStore(tmp_path), notebook_path="work.ipynb", clock=clock)
+def publisher_in(folder: Path, clock: ManualClock) -> Publisher:
+    return Publisher(ArtifactStore(folder), notebook_path="work.ipynb", clock=clock)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where both were published once; drawing a chart takes its time."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "data.csv").write_text("t\n1\n")
+    made = publisher_in(folder, ManualClock())
     publish_table(made)
     chart = alt.Chart(FRAME).mark_line().encode(x="month:T", y="t:Q")
     made.publish(
         "chart", chart, variable="curve", title="The curve", lineage=[origin("curve")], run_id="r"
     )
-    return made
+    return folder
+
+
+@pytest.fixture
+def publisher(published: Path, tmp_path: Path, clock: ManualClock) -> Publisher:
+    shutil.copytree(published, tmp_path, dirs_exist_ok=True)
+    return publisher_in(tmp_path, clock)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import altair as alt
-import dask.dataframe as dd
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -68,6 +67,8 @@ def test_row_numbers_are_dropped_and_index_kept() -> None:
 
 
 def test_cluster_table_and_column_have_no_row_numbers() -> None:
+    import dask.dataframe as dd
+
     whole = dd.from_pandas(pd.DataFrame({"n": [3, 1, 2]}), npartitions=2)
     for plan in (whole, whole.n, whole[whole.n > 1].n):
         expected = plan.compute().tolist() if plan.ndim == 1 else [3, 1, 2]

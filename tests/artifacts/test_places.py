@@ -5,10 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pandas as pd
 import pytest
-from moto.server import ThreadedMotoServer
 
 from parsimony_kernel.artifacts.places import ENVIRONMENT_VARIABLE, Bucket, Folder, Place, place_of
 from parsimony_kernel.artifacts.publish import Publisher
@@ -35,6 +33,9 @@ def _entry(text: str, **fields: str) -> LogEntry:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The address of a bucket on a server of our own."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
     with pytest.MonkeyPatch.context() as patch:
         server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         server.start()

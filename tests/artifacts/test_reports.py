@@ -19,7 +19,6 @@ from parsimony_kernel.artifacts.reports import (
 )
 from parsimony_kernel.artifacts.store import UnknownArtifactError
 from tests.artifacts.report_cases import SHA, find
-from tests.tiers import sampled
 
 
 @pytest.mark.parametrize(
@@ -96,14 +95,19 @@ def test_invalid_report_is_one_sentence(body: str, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    sampled([
-     "[\\\\", "[\\[", "![a](artifact:", "` ", '![x](artifact:a "', "![", "[a](b", "](", "- ", "> ",
-     "1. ", "a) ", "1. 1. ", "\\`", "<https://", "![a](https://", "](((", '](a "', "|-",
-     "---\n", ":::\n", "~~~x", "```x\n", "&lbrace;", "![[", "x@", "{=", "``` ", "---\nx\n",
-     "[a](artifact:a   ", "**a*", "[a]: b\n"], 6),
+QUICK = (
+    "](", "` ", "1. 1. ", "\\`", "|-", "x@", "[a](artifact:a   ", "```x\n", "<https://", "> ",
 )  # fmt: skip
+LONG = (
+    "[\\\\", "[\\[", "![a](artifact:", '![x](artifact:a "', "![", "[a](b", "- ", "1. ", "a) ",
+    "![a](https://", "](((", '](a "', "---\n", ":::\n", "~~~x", "&lbrace;", "![[", "{=", "``` ",
+    "---\nx\n", "**a*", "[a]: b\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "piece", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in LONG)]
+)
 def test_parsing_is_bounded(piece: str) -> None:
     # Where the work grew with the square of the length, this would take minutes.
     text = piece * (MAX_BODY // len(piece))

@@ -22,9 +22,11 @@ from tests.artifacts.report_cases import origin
 ORIGIN = origin("t", sources=())
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ArtifactStore:
-    store = ArtifactStore(tmp_path)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with something of each kind."""
+    folder = tmp_path_factory.mktemp("whole")
+    store = ArtifactStore(folder)
     publisher = Publisher(store, notebook_path="a.ipynb")
     for rows in ([1], [1, 2]):
         publisher.publish(
@@ -40,7 +42,13 @@ def store(tmp_path: Path) -> ArtifactStore:
     data = b"PAR1 of a pool"
     entry = LogEntry(kind="data_object", logical_id="d" * 64, content_sha=content_sha(data))
     store.publish(entry, data)
-    return store
+    return folder
+
+
+@pytest.fixture
+def store(whole: Path, tmp_path: Path) -> ArtifactStore:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    return ArtifactStore(tmp_path)
 
 
 def snapshot(store: ArtifactStore, pattern: str) -> Path:

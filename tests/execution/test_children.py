@@ -91,7 +91,7 @@ async def late(executor: BaseCodeExecutor, folder: Path, code: str) -> None:
     assert [pid for pid in await pids(folder) if lives(pid, 30)] == []
 
 
-@pytest.mark.parametrize("form", sampled(FORMS, 2))
+@pytest.mark.parametrize("form", sampled(FORMS, 4))
 async def test_late_cell_leaves_nothing_running(
     executor: BaseCodeExecutor, tmp_path: Path, form: str
 ) -> None:
@@ -113,7 +113,7 @@ async def test_process_outliving_finished_cell_is_users(
     )
     assert output.error is None
     (pid,) = await pids(tmp_path, 1)
-    await executor.execute(FORMS["system"], timeout_seconds=1)
+    await executor.execute(FORMS["system"], timeout_seconds=0.3)
     try:
         assert lives(pid)
     finally:
@@ -135,7 +135,7 @@ async def test_thread_of_earlier_cell_does_not_belong_to_current(
         "    done.set()\n"
         "thread = threading.Thread(target=work)\nthread.start()"
     )
-    stopped = await executor.execute("go.set()\ndone.wait()\nwhile True: pass", timeout_seconds=1)
+    stopped = await executor.execute("go.set()\ndone.wait()\nwhile True: pass", timeout_seconds=0.5)
     assert stopped.error is not None
     (server,) = executor.variables()["servers"]
     try:

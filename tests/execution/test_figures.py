@@ -4,9 +4,7 @@ from typing import Any
 
 import altair as alt
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
-from matplotlib.figure import Figure
 
 from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
 from parsimony_kernel.execution.factory import OutputFactory, figure, from_spec
@@ -45,6 +43,8 @@ def test_specification_is_a_json_copy() -> None:
 
 
 def test_matplotlib_figure_is_drawn_and_described() -> None:
+    from matplotlib.figure import Figure
+
     drawing = Figure()
     axes = drawing.subplots()
     axes.plot([1, 2])
@@ -59,6 +59,8 @@ def test_matplotlib_figure_is_drawn_and_described() -> None:
 
 
 def test_plotly_figure_has_title_and_published_picture() -> None:
+    import plotly.graph_objects as go
+
     drawing = go.Figure(go.Scatter(y=[18, 20]), layout={"title": "Economy"})
     told = FigureObject(library="plotly", title="Economy", description="Figure of plotly")
     assert OutputFactory().summary(drawing, "f") == told.model_copy(update={"name": "f"})

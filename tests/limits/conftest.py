@@ -8,9 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
-from redis import Redis
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 Running = AbstractContextManager[tuple[Path, "subprocess.Popen[str]"]]
 
@@ -62,6 +65,8 @@ def redis_socket(_redis_socket: Path, redis: "Redis") -> Path:
 @pytest.fixture
 def redis(_redis_socket: Path) -> Iterator["Redis"]:
     """A client of a server that holds nothing."""
+    from redis import Redis
+
     with Redis(unix_socket_path=str(_redis_socket)) as client:
         client.flushall()
         yield client

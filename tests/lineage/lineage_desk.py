@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
@@ -60,11 +62,9 @@ class Desk:
             output = await self.executor.execute(code)
         return "" if output.error is None else output.error.name
 
-    async def ask(self, expression: str) -> str:
-        """What an expression gives, as text."""
-        output = await self.executor.eval(f"repr({expression})")
-        assert output.error is None, output.error
-        return str(output.outputs[0].for_model())
+    def ask(self, expression: str) -> str:
+        """What an expression gives, as text; no cell, which would be looked at and recorded."""
+        return repr(eval(expression, {"np": np, **self.executor.namespace()}))
 
     @property
     def names(self) -> Mapping[str, Any]:

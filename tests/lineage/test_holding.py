@@ -48,9 +48,11 @@ def cyclic(target: Any) -> list[Any]:
         executed,
         parser_with,
         lambda xs: [*([n] for n in range(200_000)), xs],
-        lambda xs: [*range(1_000_000), xs],
+        lambda xs: [*range(400_000), xs],
         lambda xs: dict(zip([*map(str, range(100_000)), "k"], [*range(100_000), xs], strict=True)),
-        lambda xs: {"sys": sys, "library": vars(sys), "xs": xs},
+        pytest.param(
+            lambda xs: {"sys": sys, "library": vars(sys), "xs": xs}, marks=pytest.mark.slow
+        ),
     ],
     ids=[
         "itself", "in containers", "in a deque", "in an object of a library", "as a method",

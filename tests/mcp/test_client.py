@@ -32,6 +32,7 @@ from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
 from tests.scenarios.loops import gather
 from tests.scenarios.notebooks import question
+from tests.tiers import sampled
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -358,7 +359,7 @@ async def test_packaged_server_works(start: Start) -> None:
 # -- what a server asks
 
 
-@pytest.mark.parametrize("server", ["raw", "other"])
+@pytest.mark.parametrize("server", sampled(["raw", "other"], 2))
 async def test_elicitation_becomes_our_question(start: Start, server: str) -> None:
     session = start([call(f"{server}__choose"), DONE], add=[server])
     asked = question(await turn(session))

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jupyter_core.paths import jupyter_runtime_dir
-from mcp import Client, StdioServerParameters
-from mcp_types import ElicitResult, Implementation
 
 from parsimony_kernel.testing.kernel_process import LiveKernel, live_kernel
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import ElicitResult
 
 pytestmark = pytest.mark.kernel
 
@@ -54,7 +56,9 @@ class Person:
         self.replies = list(replies)
         self.asked: list[str] = []
 
-    async def __call__(self, context: Any, asked: Any) -> ElicitResult:
+    async def __call__(self, context: Any, asked: Any) -> "ElicitResult":
+        from mcp_types import ElicitResult
+
         self.asked.append(asked.message)
         reply = self.replies.pop(0)
         if reply is None:
@@ -63,15 +67,18 @@ class Person:
         return ElicitResult(action="accept", content={"reply": reply})
 
 
-def served(folder: Path, person: Any = None, mode: Any = "auto") -> Client:
+def served(folder: Path, person: Any = None, mode: Any = "auto") -> "Client":
     """A client of ``jupyter parsimony mcp``."""
+    from mcp import Client, StdioServerParameters
+    from mcp_types import Implementation
+
     command = ["-m", "parsimony_kernel.cli.main", "mcp", "--folder", str(folder)]
     server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     name = Implementation(name="test-client", version="1")
     return Client(server, elicitation_callback=person, client_info=name, mode=mode)
 
 
-async def told(client: Client, tool: str, **given: str) -> str:
+async def told(client: "Client", tool: str, **given: str) -> str:
     """The text that a tool of the notebook answers."""
     result = await client.call_tool(tool, given)
     text = "\n".join(getattr(each, "text", "") for each in result.content)

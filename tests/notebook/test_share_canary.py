@@ -221,6 +221,7 @@ FEW = settings(
 )
 
 
+@pytest.mark.slow  # One canary of each mode is looked for below.
 @pytest.mark.parametrize("share", [Share.schema, Share.none])
 @FEW
 @given(canaries=CANARIES)

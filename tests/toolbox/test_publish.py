@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
-import dask.dataframe as dd
 import pandas as pd
 import pytest
 
@@ -322,6 +321,8 @@ async def test_remote_variable_is_fetched_before_publishing(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("reaches", [False, True])
 async def test_plan_is_computed_without_reaching_out(reaches: bool, tmp_path: Path) -> None:
+    import dask.dataframe as dd
+
     def fetched(part: pd.DataFrame) -> pd.DataFrame:
         if reaches:
             socket.create_connection(("198.51.100.7", 80), timeout=1)
