@@ -146,26 +146,27 @@ def sources_in(
         cwd: the folder that paths are relative to; results below it are relative too.
         folders: further strings that may also be the folder of a table in many files.
     """
-    found: dict[str, None] = {}
+    found, base = dict[str, None](), os.fspath(cwd)
     for text in (*literals, *folders):
         if not text or len(text) > _LONGEST_SOURCE or "\n" in text or "\0" in text:
             continue
         if text.startswith(("http://", "https://")):
             found.setdefault(text)
             continue
-        # First by a quick look: most literals name nothing.
-        if "*" not in text and not os.path.lexists(os.path.join(cwd, os.path.expanduser(text))):  # noqa: PTH111, PTH118
-            continue
+        named = os.path.join(base, os.path.expanduser(text))  # noqa: PTH111, PTH118
         try:
-            path = cwd / Path(text).expanduser()
+            # First by a quick look: most literals name nothing.
+            if "*" not in text and not os.access(named, os.F_OK):
+                continue
+            path = Path(named)
             is_folder = text in folders and path.is_dir()
             if not (path.is_file() or is_folder or _has_files(path)):
                 continue
-            resolved, base = path.resolve(), cwd.resolve()
+            resolved, folder = path.resolve(), cwd.resolve()
         except (OSError, RuntimeError, ValueError):
             continue
-        inside = resolved.is_relative_to(base)
-        found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
+        inside = resolved.is_relative_to(folder)
+        found.setdefault((resolved.relative_to(folder) if inside else resolved).as_posix())
     return tuple(found)
 
 

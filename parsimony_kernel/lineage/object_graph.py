@@ -237,6 +237,7 @@ def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterato
 
 def names_of(
     touched: Mapping[int, Any],
+    used: Set[str],
     after: Mapping[str, Any],
     earlier: tuple[Mapping[str, Any], ...],
     namespace: Mapping[str, Any],
@@ -248,6 +249,7 @@ def names_of(
 
     Args:
         touched: the mutated objects, by id.
+        used: names that the cell uses. Mostly no others lead to these objects.
         after: the current bindings.
         earlier: other mappings that hold references to the bound objects.
         namespace: the live namespace, with IPython's outputs.
@@ -257,12 +259,13 @@ def names_of(
     """
     if not touched:
         return set()
-    found = set(bound_to(touched, after))
     is_alone = all(
         classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
     )
-    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-        return {*visible({name: after[name] for name in found}, hidden)}
+    for names in (used & after.keys(), bound_to(touched, after)):
+        found = {name for name in names if id(after[name]) in touched}
+        if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+            return {*visible({name: after[name] for name in found}, hidden)}
     after = visible(after, hidden)
     found &= after.keys()
     columns = {id(after[name]) for name in columns_only & found}
@@ -318,7 +321,7 @@ def _are_only_bound(
         outputs = {}
     kinds = ((id(type(each)), each) for each in touched.values())
     small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
-    inside = Counter(map(id, gc.get_referents(*small)))
+    inside = Counter(filter(touched.__contains__, map(id, gc.get_referents(*small))))
     del kinds, small
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]

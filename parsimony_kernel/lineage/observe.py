@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PosixPath
+from sys import getrefcount
 from types import CodeType, FunctionType, GeneratorType, MappingProxyType, MethodType, TracebackType
 from typing import Any
 
@@ -30,6 +31,8 @@ _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
+# The references to an object that only one other holds: by that one, by ``held``, by ``map``.
+_OF_ONE_HOLDER = 3
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
-    bound = bound_to(held, namespace)
+    counts = zip(held, map(getrefcount, held.values()), strict=True)
+    bound = bound_to({key: held[key] for key, n in counts if n > _OF_ONE_HOLDER}, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
 
 
@@ -255,10 +259,18 @@ def observe_cell(
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
+    used = names.reads | names.mutated | names.reached | looked.used
     in_place = names_of(
-        touched, after, (before, values), looked.namespace, shown, looked.columns_only, hidden
+        touched,
+        used | names.writes | values.keys(),
+        after,
+        (before, values),
+        looked.namespace,
+        shown,
+        looked.columns_only,
+        hidden,
     )
-    used = names.reads | names.mutated | names.reached | looked.used | in_place
+    used |= in_place
     reads = visible({each: before[each] for each in used & before.keys()}, hidden).keys()
     bound = visible({each: after[each] for each in names.writes & after.keys()}, hidden)
     sources, read_by = _sources(names, after, opened, cwd)
