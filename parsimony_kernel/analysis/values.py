@@ -191,15 +191,16 @@ class Root(NamedTuple):
     def is_same(self) -> bool:
         return not self.path and not self.is_call
 
-    def part(self, step: str | tuple[str | int] | None = None) -> "Root":
-        return self._replace(path=(*self.path, step)[-_LONGEST_PATH:], is_fresh=False)
+    def part(self, step: str | tuple[str | int] | None = None, *, is_fresh: bool = False) -> "Root":
+        path = (*self.path, step)[-_LONGEST_PATH:]
+        return Root(self.name, path, self.is_call, self.gives_parts, is_fresh)
 
     def in_container(self) -> "Root":
-        return self.part()._replace(is_fresh=True)
+        return self.part(is_fresh=True)
 
     def through_call(self, gives_parts: bool, *, is_fresh: bool = False) -> "Root":
         gives_parts = gives_parts and (self.gives_parts or not self.is_call)
-        return self.part()._replace(is_call=True, gives_parts=gives_parts, is_fresh=is_fresh)
+        return Root(self.name, self.part().path, True, gives_parts, is_fresh)
 
 
 # By node type: the fields of which it evaluates to one, and those that its result holds.
@@ -241,13 +242,6 @@ def _roots_of(node: Any) -> Iterator[Root]:
             yield from (root.part((key,)) for root in roots_of(value))
         case ast.Subscript(value=value):
             yield from (root.part() for root in roots_of(value))
-        case ast.Lambda(body=body):
-            yield from (Root(name).in_container() for name in names_in(body))
-        case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
-            # If the operands are containers, the result is a new one with the elements of both.
-            for each in (one, other):
-                for root in roots_of(each):
-                    yield root.through_call(gives_parts=True, is_fresh=True)
         case ast.Call(func=ast.Name(id="vars"), args=[held]):
             yield from roots_of(held)
         case ast.Call(func=function, args=args, keywords=keywords):
@@ -258,13 +252,20 @@ def _roots_of(node: Any) -> Iterator[Root]:
             for each in handed if name not in calls.ATOMIC_FUNCTIONS else ():
                 for root in roots_of(each):
                     yield root.through_call(gives, is_fresh=name in calls.COPYING_FUNCTIONS)
+        case ast.Lambda(body=body):
+            yield from (Root(name).in_container() for name in names_in(body))
+        case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
+            # If the operands are containers, the result is a new one with the elements of both.
+            for each in (one, other):
+                for root in roots_of(each):
+                    yield root.through_call(gives_parts=True, is_fresh=True)
 
 
 def last_name(node: ast.expr) -> str:
     """Return the last name of a callee or an attribute chain; empty if there is none."""
     while isinstance(node, ast.Call):
         node = node.func
-    return written(node).rpartition(".")[2]
+    return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def is_namespace(node: ast.expr) -> bool:
@@ -311,8 +312,7 @@ _ROWS = (ast.Slice, ast.Compare)
 _JOINING = (ast.BitAnd, ast.BitOr, ast.Invert)
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(NamedTuple):
     """Column labels that code certainly looks up in a frame, provided the name holds a frame.
 
     Args:

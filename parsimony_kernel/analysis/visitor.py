@@ -375,8 +375,12 @@ class Visitor(State):
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
-        root, origin = node.func, self._value(node.func)
-        on = self._value(root.value) if isinstance(root, ast.Attribute) else None
+        root, on = node.func, None
+        if isinstance(root, ast.Attribute):
+            on = self._value(root.value)
+            origin = values.attribute_of(on, root.attr)
+        else:
+            origin = self._value(root)
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(

@@ -146,14 +146,14 @@ def sources_in(
         cwd: the folder that paths are relative to; results below it are relative too.
         folders: further strings that may also be the folder of a table in many files.
     """
-    found, base = dict[str, None](), os.fspath(cwd)
+    found: dict[str, None] = {}
     for text in (*literals, *folders):
         if not text or len(text) > _LONGEST_SOURCE or "\n" in text or "\0" in text:
             continue
         if text.startswith(("http://", "https://")):
             found.setdefault(text)
             continue
-        named = os.path.join(base, os.path.expanduser(text))  # noqa: PTH111, PTH118
+        named = os.path.join(cwd, os.path.expanduser(text))  # noqa: PTH111, PTH118
         try:
             # First by a quick look: most literals name nothing.
             if "*" not in text and not os.access(named, os.F_OK):
