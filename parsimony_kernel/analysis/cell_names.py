@@ -12,7 +12,7 @@ from typing import Any
 from parsimony_kernel.analysis.values import Lookup, Ref, Root, Steps, Value, names_in, roots_of
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Call:
     """One call.
 

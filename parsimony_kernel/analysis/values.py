@@ -8,6 +8,7 @@ import ast
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -22,7 +23,7 @@ _SAME |= {"realpath", "resolve", "str"}
 _LISTING = frozenset({"glob", "iterdir", "rglob"})
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Ref:
     """An object by its dotted name; ``()`` in it marks the result of a call.
 
@@ -33,7 +34,7 @@ class Ref:
     outer: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Text:
     """A string in parts: literals, names from before the cell, ``None`` for unknown parts."""
 
@@ -83,8 +84,8 @@ def item_of(value: Value | None) -> Value | None:
 
 def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
     """Return the positional arguments of a call, up to the first starred one."""
-    starred = (n for n, each in enumerate(node.args) if isinstance(each, ast.Starred))
-    return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
+    plain = takewhile(lambda each: not isinstance(each, ast.Starred), node.args)
+    return tuple(value_of(each, known) for each in plain)
 
 
 def _item(value: Value | None) -> Ref | Text | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from parsimony_kernel.analysis import calls, values
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell_names import Call, Magic, Names, State, holder_of
+from parsimony_kernel.analysis.cell_names import NOTHING, Call, Magic, Names, State, holder_of
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
 from parsimony_kernel.analysis.values import Ref, Value, last_name, names_in, strings_in
 
@@ -36,7 +36,7 @@ class Visitor(State):
     def __init__(self) -> None:
         super().__init__()
         # The effects of the functions in the current statement when they are called.
-        self.later = Names()
+        self.later = NOTHING
         # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
@@ -285,7 +285,9 @@ class Visitor(State):
         """Collect the findings for deferred code in ``later``, while it is visited."""
         outer, self.found = self.found, Names()
         yield
-        self.later.merge(self.found)
+        if self.found != NOTHING:
+            self.later = Names() if self.later is NOTHING else self.later
+            self.later.merge(self.found)
         self.found = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:

@@ -97,9 +97,9 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
-    called = [namespace[name] for name in maybe if name in namespace]
-    held = held_by(called)
-    reach.run(each for each in (*held.values(), *called) if _is_function(each))
+    called = {name: namespace[name] for name in maybe & namespace.keys()}
+    held = held_by(called.values())
+    reach.run(each for each in (*held.values(), *called.values()) if _is_function(each))
     through, by_argument = reach.changes()
     maybe |= (named_inside := _named(held, namespace))
     if by_argument:
@@ -115,10 +115,12 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     ]
     maybe |= _named(held_by(unknown, CALLABLES), namespace)
     roots = likely | {name for name, path in names.paths if None in path}
-    around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
-    likely |= _named(around, namespace)
+    if held or not roots & namespace.keys() <= called.keys():
+        around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
+        likely |= _named(around, namespace)
     # The objects that bound methods and closures in reach of the cell hold.
-    bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
+    functions = called.values() if held else ()
+    bound = [each for each in functions if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in held_by([value]).values()}
     # Plain mutations come last: they count anyway, and a fingerprint can only clear them.
     order = (likely, maybe - likely - names.mutated, names.mutated - likely)
