@@ -8,8 +8,7 @@ import gc
 import types
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, compress, islice, repeat
-from operator import is_
+from itertools import chain, compress, islice
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -26,7 +25,6 @@ MOST_LOOKED_AT = 300_000
 # Slots visited per cell, plus one for each name.
 MOST_OF_A_CELL = 1_000
 _MANY = 1_000
-_FEW = 4
 # Callables are leaves of the walk where only data matters.
 CALLABLES: tuple[type, ...] = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 CALLABLES += (types.GeneratorType, types.CoroutineType)
@@ -229,10 +227,8 @@ _LAST_OUTPUTS = ("_", "__", "___")
 
 def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
     """Return the names in ``namespace`` that are bound to one of ``values``, which are by id."""
-    if len(values) < _FEW:  # quicker than the ids of all
-        tests = (map(is_, namespace.values(), repeat(each)) for each in values.values())
-        return chain.from_iterable(compress(namespace, each) for each in tests)
-    return compress(namespace, map(values.__contains__, map(id, namespace.values())))
+    ids = map(id, namespace.values() if values else ())
+    return compress(namespace, map(values.__contains__, ids))
 
 
 def names_of(
