@@ -23,6 +23,7 @@ _SAME |= {"realpath", "resolve", "str"}
 _LISTING = frozenset({"glob", "iterdir", "rglob"})
 
 
+# A cell makes many of these. Frozen ones would take three times as long to make.
 @dataclass(unsafe_hash=True)
 class Ref:
     """An object by its dotted name; ``()`` in it marks the result of a call.

@@ -104,11 +104,11 @@ class Visitor(State):
             self.look_up(values.item_lookup(node))
 
     def _item(self, node: ast.Subscript, method: str) -> None:
-        made = ast.Attribute(node.value, method, ast.Load())
-        origin = self._value(made)
+        origin = values.attribute_of(self._value(node.value), method)
         if isinstance(origin, Ref):
+            name = f"{values.written(node.value)}.{method}".lstrip(".")
             args = (self._value(node.slice),)
-            call = Call(values.written(made), origin, "", self._at(node), args=args)
+            call = Call(name, origin, "", self._at(node), args=args)
             self.found.items[call] = None
 
     def _at(self, node: ast.expr) -> int:
