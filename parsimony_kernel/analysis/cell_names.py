@@ -333,7 +333,7 @@ class State:
             case ast.Starred(value=inner):
                 self.alias(inner, value, part=True)
             case ast.Attribute() | ast.Subscript():
-                held = [root.in_container() for root in roots_of(value)]
+                held = [root.part(is_fresh=True) for root in roots_of(value)]
                 for root in roots_of(target):
                     known = {each: None for each in held if each.name != root.name}
                     self._link(root.name, {**self.aliases.get(root.name, {}), **known}, known)

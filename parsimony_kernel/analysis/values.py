@@ -197,9 +197,6 @@ class Root(NamedTuple):
         path = (*self.path, step)[-_LONGEST_PATH:]
         return Root(self.name, path, self.is_call, self.gives_parts, is_fresh)
 
-    def in_container(self) -> "Root":
-        return self.part(is_fresh=True)
-
     def through_call(self, gives_parts: bool, *, is_fresh: bool = False) -> "Root":
         gives_parts = gives_parts and (self.gives_parts or not self.is_call)
         return Root(self.name, self.part().path, True, gives_parts, is_fresh)
@@ -230,7 +227,7 @@ def _roots_of(node: Any) -> Iterator[Root]:
             its = getattr(node, field)
             for each in its if isinstance(its, list) else [its]:
                 for root in roots_of(each):
-                    yield root.in_container() if kind in _HOLDS else root
+                    yield root.part(is_fresh=True) if kind in _HOLDS else root
         return
     match node:
         case ast.Name(id=name):
@@ -255,7 +252,7 @@ def _roots_of(node: Any) -> Iterator[Root]:
                 for root in roots_of(each):
                     yield root.through_call(gives, is_fresh=name in calls.COPYING_FUNCTIONS)
         case ast.Lambda(body=body):
-            yield from (Root(name).in_container() for name in names_in(body))
+            yield from (Root(name).part(is_fresh=True) for name in names_in(body))
         case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
             # If the operands are containers, the result is a new one with the elements of both.
             for each in (one, other):
