@@ -85,7 +85,7 @@ class Holding:
         most: how many slots are visited.
         leaves: classes whose objects are not walked into.
 
-    ``objects`` are the visited objects, by id.
+    ``objects`` are the visited objects, by id; ``is_whole`` says that none was left out.
     """
 
     def __init__(
@@ -116,6 +116,7 @@ class Holding:
                 left -= len(parts)
                 self._parts[id(value)] = list(map(id, parts))
                 add(parts)
+        self.is_whole = left > 0
 
     def held(self) -> dict[int, Any]:
         """Return the visited objects that another one holds, by id."""

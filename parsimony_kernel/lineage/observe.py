@@ -24,7 +24,15 @@ from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
-from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
+from parsimony_kernel.lineage.object_graph import (
+    CALLABLES,
+    MOST_OF_A_CELL,
+    Holding,
+    bound_to,
+    held_by,
+    names_of,
+    part_at,
+)
 from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
@@ -98,7 +106,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = {name: namespace[name] for name in maybe & namespace.keys()}
-    held = held_by(called.values())
+    walk = Holding(called.values(), most=MOST_OF_A_CELL + len(called))
+    held = walk.held()
+    holds_none = walk.is_whole and not held
+    del walk  # which refers to them, too
     reach.run(each for each in (*held.values(), *called.values()) if _is_function(each))
     through, by_argument = reach.changes()
     maybe |= (named_inside := _named(held, namespace))
@@ -115,11 +126,11 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     ]
     maybe |= _named(held_by(unknown, CALLABLES), namespace)
     roots = likely | {name for name, path in names.paths if None in path}
-    if held or not roots & namespace.keys() <= called.keys():
+    if not (holds_none and roots & namespace.keys() <= called.keys()):
         around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
         likely |= _named(around, namespace)
     # The objects that bound methods and closures in reach of the cell hold.
-    functions = called.values() if held else ()
+    functions = () if holds_none else called.values()
     bound = [each for each in functions if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in held_by([value]).values()}
     # Plain mutations come last: they count anyway, and a fingerprint can only clear them.
