@@ -71,21 +71,24 @@ def working_folder() -> Path:
         ) from None
 
 
+def notebook_path(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the notebook's path as Jupyter names it, else as VS Code does, else ``untitled``."""
+    for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
+        if type(named) is str and named.endswith(".ipynb"):
+            return Path(named)
+    return Path("untitled")
+
+
 def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the notebook's path: Jupyter's, else VS Code's, else one in the working folder.
+    """Return the notebook's path, in the working folder unless it is named in another.
 
     Raises:
         TurnError: the working folder is needed and no longer exists.
     """
-    for named in (environ.get("JPY_SESSION_NAME"), shell.user_ns.get("__vsc_ipynb_file__")):
-        if type(named) is str and named.endswith(".ipynb"):
-            path = Path(named)
-            # A server with a remote file system names a path that does not exist here.
-            folder = (
-                path.parent if path.is_absolute() and path.parent.is_dir() else working_folder()
-            )
-            return folder / path.name
-    return working_folder() / "untitled"
+    path = notebook_path(shell, environ)
+    # A server with a remote file system names a path that does not exist here.
+    is_there = path.is_absolute() and path.parent.is_dir()
+    return (path.parent if is_there else working_folder()) / path.name
 
 
 def open_in(shell: Any) -> Session:

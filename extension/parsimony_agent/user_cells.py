@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from parsimony_agent.cell import Cells, locate, working_folder
+from parsimony_agent.cell import Cells, notebook_path, working_folder
 from parsimony_kernel.core.audit import leave, listen
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
@@ -162,7 +162,7 @@ class UserCells:
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
         key = self._cells.key(begun.info.raw_cell)
-        scope = RunScope("", locate(self._shell).name, key, actor="user")
+        scope = RunScope("", notebook_path(self._shell).name, key, actor="user")
         stopped_at = stopped_line(getattr(result, "error_in_exec", None), self._shell.user_ns)
 
         # Capture only names and text, so that no object of the cell is kept alive.

@@ -6,13 +6,13 @@ over-approximates: a name that might be read counts as read.
 
 import ast
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.analysis.values import Lookup, Ref, Root, Steps, Value, names_in, roots_of
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Call:
     """One call.
 
@@ -305,7 +305,7 @@ class State:
         doubted = frozenset(each for each in self.doubted if each is not None)
         for each in lookups:
             if each is not None and each.frame not in doubted:
-                self.found.columns[replace(each, doubted=doubted)] = None
+                self.found.columns[each._replace(doubted=doubted)] = None
 
     def hand_on(self, *nodes: ast.expr) -> None:
         """Record that other code gets the objects of ``nodes`` themselves and may mutate them."""
@@ -333,7 +333,7 @@ class State:
             case ast.Starred(value=inner):
                 self.alias(inner, value, part=True)
             case ast.Attribute() | ast.Subscript():
-                held = [root.in_container() for root in roots_of(value)]
+                held = [root.part(is_fresh=True) for root in roots_of(value)]
                 for root in roots_of(target):
                     known = {each: None for each in held if each.name != root.name}
                     self._link(root.name, {**self.aliases.get(root.name, {}), **known}, known)

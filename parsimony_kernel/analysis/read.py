@@ -79,7 +79,7 @@ def _read(code: str, module: ast.Module) -> Cell:
     statements = []
     changed = set[str]()
     for number, node in enumerate(module.body):
-        visitor.number, visitor.found, visitor.later = number, Names(), Names()
+        visitor.number, visitor.found, visitor.later = number, Names(), NOTHING
         visitor.visit(node)
         for found in (visitor.found, visitor.later):  # ``reached`` doesn't count here
             changed |= found.may_mutate | found.mutated
@@ -101,7 +101,7 @@ def _statement(node: ast.stmt, visitor: Visitor, lines: list[str]) -> Statement:
     return Statement(
         **visitor.found.settled(),
         now=now,
-        later=later if later != NOTHING else NOTHING,
+        later=later,
         source=source,
         lines=(first, last),
         defines=isinstance(node, _DEFINITIONS),

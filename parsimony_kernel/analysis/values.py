@@ -8,6 +8,7 @@ import ast
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis import calls
@@ -22,7 +23,8 @@ _SAME |= {"realpath", "resolve", "str"}
 _LISTING = frozenset({"glob", "iterdir", "rglob"})
 
 
-@dataclass(frozen=True)
+# A cell makes many of these. Frozen ones would take three times as long to make.
+@dataclass(unsafe_hash=True)
 class Ref:
     """An object by its dotted name; ``()`` in it marks the result of a call.
 
@@ -33,7 +35,7 @@ class Ref:
     outer: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Text:
     """A string in parts: literals, names from before the cell, ``None`` for unknown parts."""
 
@@ -83,8 +85,8 @@ def item_of(value: Value | None) -> Value | None:
 
 def arguments_of(node: ast.Call, known: Known) -> tuple[Value | None, ...]:
     """Return the positional arguments of a call, up to the first starred one."""
-    starred = (n for n, each in enumerate(node.args) if isinstance(each, ast.Starred))
-    return tuple(value_of(each, known) for each in node.args[: next(starred, len(node.args))])
+    plain = takewhile(lambda each: not isinstance(each, ast.Starred), node.args)
+    return tuple(value_of(each, known) for each in plain)
 
 
 def _item(value: Value | None) -> Ref | Text | None:
@@ -191,15 +193,13 @@ class Root(NamedTuple):
     def is_same(self) -> bool:
         return not self.path and not self.is_call
 
-    def part(self, step: str | tuple[str | int] | None = None) -> "Root":
-        return self._replace(path=(*self.path, step)[-_LONGEST_PATH:], is_fresh=False)
-
-    def in_container(self) -> "Root":
-        return self.part()._replace(is_fresh=True)
+    def part(self, step: str | tuple[str | int] | None = None, *, is_fresh: bool = False) -> "Root":
+        path = (*self.path, step)[-_LONGEST_PATH:]
+        return Root(self.name, path, self.is_call, self.gives_parts, is_fresh)
 
     def through_call(self, gives_parts: bool, *, is_fresh: bool = False) -> "Root":
         gives_parts = gives_parts and (self.gives_parts or not self.is_call)
-        return self.part()._replace(is_call=True, gives_parts=gives_parts, is_fresh=is_fresh)
+        return Root(self.name, self.part().path, True, gives_parts, is_fresh)
 
 
 # By node type: the fields of which it evaluates to one, and those that its result holds.
@@ -227,7 +227,7 @@ def _roots_of(node: Any) -> Iterator[Root]:
             its = getattr(node, field)
             for each in its if isinstance(its, list) else [its]:
                 for root in roots_of(each):
-                    yield root.in_container() if kind in _HOLDS else root
+                    yield root.part(is_fresh=True) if kind in _HOLDS else root
         return
     match node:
         case ast.Name(id=name):
@@ -241,13 +241,6 @@ def _roots_of(node: Any) -> Iterator[Root]:
             yield from (root.part((key,)) for root in roots_of(value))
         case ast.Subscript(value=value):
             yield from (root.part() for root in roots_of(value))
-        case ast.Lambda(body=body):
-            yield from (Root(name).in_container() for name in names_in(body))
-        case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
-            # If the operands are containers, the result is a new one with the elements of both.
-            for each in (one, other):
-                for root in roots_of(each):
-                    yield root.through_call(gives_parts=True, is_fresh=True)
         case ast.Call(func=ast.Name(id="vars"), args=[held]):
             yield from roots_of(held)
         case ast.Call(func=function, args=args, keywords=keywords):
@@ -258,13 +251,20 @@ def _roots_of(node: Any) -> Iterator[Root]:
             for each in handed if name not in calls.ATOMIC_FUNCTIONS else ():
                 for root in roots_of(each):
                     yield root.through_call(gives, is_fresh=name in calls.COPYING_FUNCTIONS)
+        case ast.Lambda(body=body):
+            yield from (Root(name).part(is_fresh=True) for name in names_in(body))
+        case ast.BinOp(left=one, op=ast.Add() | ast.Mult() | ast.BitOr(), right=other):
+            # If the operands are containers, the result is a new one with the elements of both.
+            for each in (one, other):
+                for root in roots_of(each):
+                    yield root.through_call(gives_parts=True, is_fresh=True)
 
 
 def last_name(node: ast.expr) -> str:
     """Return the last name of a callee or an attribute chain; empty if there is none."""
     while isinstance(node, ast.Call):
         node = node.func
-    return written(node).rpartition(".")[2]
+    return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def is_namespace(node: ast.expr) -> bool:
@@ -311,8 +311,7 @@ _ROWS = (ast.Slice, ast.Compare)
 _JOINING = (ast.BitAnd, ast.BitOr, ast.Invert)
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(NamedTuple):
     """Column labels that code certainly looks up in a frame, provided the name holds a frame.
 
     Args:

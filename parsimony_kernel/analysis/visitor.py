@@ -10,7 +10,7 @@ from typing import Any
 
 from parsimony_kernel.analysis import calls, values
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell_names import Call, Magic, Names, State, holder_of
+from parsimony_kernel.analysis.cell_names import NOTHING, Call, Magic, Names, State, holder_of
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
 from parsimony_kernel.analysis.values import Ref, Value, last_name, names_in, strings_in
 
@@ -36,7 +36,7 @@ class Visitor(State):
     def __init__(self) -> None:
         super().__init__()
         # The effects of the functions in the current statement when they are called.
-        self.later = Names()
+        self.later = NOTHING
         # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
@@ -104,11 +104,11 @@ class Visitor(State):
             self.look_up(values.item_lookup(node))
 
     def _item(self, node: ast.Subscript, method: str) -> None:
-        made = ast.Attribute(node.value, method, ast.Load())
-        origin = self._value(made)
+        origin = values.attribute_of(self._value(node.value), method)
         if isinstance(origin, Ref):
+            name = f"{values.written(node.value)}.{method}".lstrip(".")
             args = (self._value(node.slice),)
-            call = Call(values.written(made), origin, "", self._at(node), args=args)
+            call = Call(name, origin, "", self._at(node), args=args)
             self.found.items[call] = None
 
     def _at(self, node: ast.expr) -> int:
@@ -285,7 +285,9 @@ class Visitor(State):
         """Collect the findings for deferred code in ``later``, while it is visited."""
         outer, self.found = self.found, Names()
         yield
-        self.later.merge(self.found)
+        if self.found != NOTHING:
+            self.later = Names() if self.later is NOTHING else self.later
+            self.later.merge(self.found)
         self.found = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
@@ -375,8 +377,12 @@ class Visitor(State):
         self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
-        root, origin = node.func, self._value(node.func)
-        on = self._value(root.value) if isinstance(root, ast.Attribute) else None
+        root, on = node.func, None
+        if isinstance(root, ast.Attribute):
+            on = self._value(root.value)
+            origin = values.attribute_of(on, root.attr)
+        else:
+            origin = self._value(root)
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
         return Call(

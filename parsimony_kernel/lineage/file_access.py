@@ -153,19 +153,20 @@ def sources_in(
         if text.startswith(("http://", "https://")):
             found.setdefault(text)
             continue
-        # First by a quick look: most literals name nothing.
-        if "*" not in text and not os.path.lexists(os.path.join(cwd, os.path.expanduser(text))):  # noqa: PTH111, PTH118
-            continue
+        named = os.path.join(cwd, os.path.expanduser(text))  # noqa: PTH111, PTH118
         try:
-            path = cwd / Path(text).expanduser()
+            # First by a quick look: most literals name nothing.
+            if "*" not in text and not os.access(named, os.F_OK):
+                continue
+            path = Path(named)
             is_folder = text in folders and path.is_dir()
             if not (path.is_file() or is_folder or _has_files(path)):
                 continue
-            resolved, base = path.resolve(), cwd.resolve()
+            resolved, folder = path.resolve(), cwd.resolve()
         except (OSError, RuntimeError, ValueError):
             continue
-        inside = resolved.is_relative_to(base)
-        found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
+        inside = resolved.is_relative_to(folder)
+        found.setdefault((resolved.relative_to(folder) if inside else resolved).as_posix())
     return tuple(found)
 
 

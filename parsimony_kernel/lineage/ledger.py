@@ -13,8 +13,6 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
 from parsimony_kernel.analysis.cell_names import Cell, Statement
 from parsimony_kernel.analysis.parse import is_table
@@ -36,10 +34,9 @@ class InputRef:
     version: int
 
 
-class _Ran(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class _Ran:
     """The code that ran, on whose behalf and when."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     actor: Literal["user", "agent"]
     notebook_path: str
@@ -50,6 +47,7 @@ class _Ran(BaseModel):
     at: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
 class VariableOrigin(_Ran):
     """The provenance of a variable: the code that made it, and its inputs.
 
@@ -74,6 +72,7 @@ class VariableOrigin(_Ran):
     until: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
 class CellRun(_Ran):
     """One run of one cell.
 

@@ -8,8 +8,7 @@ import gc
 import types
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, compress, islice, repeat
-from operator import is_
+from itertools import chain, compress, islice
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -26,7 +25,6 @@ MOST_LOOKED_AT = 300_000
 # Slots visited per cell, plus one for each name.
 MOST_OF_A_CELL = 1_000
 _MANY = 1_000
-_FEW = 4
 # Callables are leaves of the walk where only data matters.
 CALLABLES: tuple[type, ...] = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 CALLABLES += (types.GeneratorType, types.CoroutineType)
@@ -87,7 +85,7 @@ class Holding:
         most: how many slots are visited.
         leaves: classes whose objects are not walked into.
 
-    ``objects`` are the visited objects, by id.
+    ``objects`` are the visited objects, by id; ``is_whole`` says that none was left out.
     """
 
     def __init__(
@@ -118,6 +116,7 @@ class Holding:
                 left -= len(parts)
                 self._parts[id(value)] = list(map(id, parts))
                 add(parts)
+        self.is_whole = left > 0
 
     def held(self) -> dict[int, Any]:
         """Return the visited objects that another one holds, by id."""
@@ -229,14 +228,13 @@ _LAST_OUTPUTS = ("_", "__", "___")
 
 def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
     """Return the names in ``namespace`` that are bound to one of ``values``, which are by id."""
-    if len(values) < _FEW:  # quicker than the ids of all
-        tests = (map(is_, namespace.values(), repeat(each)) for each in values.values())
-        return chain.from_iterable(compress(namespace, each) for each in tests)
-    return compress(namespace, map(values.__contains__, map(id, namespace.values())))
+    ids = map(id, namespace.values() if values else ())
+    return compress(namespace, map(values.__contains__, ids))
 
 
 def names_of(
     touched: Mapping[int, Any],
+    used: Set[str],
     after: Mapping[str, Any],
     earlier: tuple[Mapping[str, Any], ...],
     namespace: Mapping[str, Any],
@@ -248,6 +246,7 @@ def names_of(
 
     Args:
         touched: the mutated objects, by id.
+        used: names that the cell uses. Mostly no others lead to these objects.
         after: the current bindings.
         earlier: other mappings that hold references to the bound objects.
         namespace: the live namespace, with IPython's outputs.
@@ -257,12 +256,13 @@ def names_of(
     """
     if not touched:
         return set()
-    found = set(bound_to(touched, after))
     is_alone = all(
         classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
     )
-    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-        return {*visible({name: after[name] for name in found}, hidden)}
+    for names in (used & after.keys(), bound_to(touched, after)):
+        found = {name for name in names if id(after[name]) in touched}
+        if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+            return {*visible({name: after[name] for name in found}, hidden)}
     after = visible(after, hidden)
     found &= after.keys()
     columns = {id(after[name]) for name in columns_only & found}
@@ -318,7 +318,7 @@ def _are_only_bound(
         outputs = {}
     kinds = ((id(type(each)), each) for each in touched.values())
     small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
-    inside = Counter(map(id, gc.get_referents(*small)))
+    inside = Counter(filter(touched.__contains__, map(id, gc.get_referents(*small))))
     del kinds, small
     for key in touched:
         shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]

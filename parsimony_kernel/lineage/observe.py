@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PosixPath
+from sys import getrefcount
 from types import CodeType, FunctionType, GeneratorType, MappingProxyType, MethodType, TracebackType
 from typing import Any
 
@@ -23,13 +24,23 @@ from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
-from parsimony_kernel.lineage.object_graph import CALLABLES, bound_to, held_by, names_of, part_at
+from parsimony_kernel.lineage.object_graph import (
+    CALLABLES,
+    MOST_OF_A_CELL,
+    Holding,
+    bound_to,
+    held_by,
+    names_of,
+    part_at,
+)
 from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
+# The references to an object that only one other holds: by that one, by ``held``, by ``map``.
+_OF_ONE_HOLDER = 3
 
 
 @dataclass(frozen=True)
@@ -94,9 +105,12 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
-    called = [namespace[name] for name in maybe if name in namespace]
-    held = held_by(called)
-    reach.run(each for each in (*held.values(), *called) if _is_function(each))
+    called = {name: namespace[name] for name in maybe & namespace.keys()}
+    walk = Holding(called.values(), most=MOST_OF_A_CELL + len(called))
+    held = walk.held()
+    holds_none = walk.is_whole and not held
+    del walk  # which refers to them, too
+    reach.run(each for each in (*held.values(), *called.values()) if _is_function(each))
     through, by_argument = reach.changes()
     maybe |= (named_inside := _named(held, namespace))
     if by_argument:
@@ -112,10 +126,12 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     ]
     maybe |= _named(held_by(unknown, CALLABLES), namespace)
     roots = likely | {name for name, path in names.paths if None in path}
-    around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
-    likely |= _named(around, namespace)
+    if not (holds_none and roots & namespace.keys() <= called.keys()):
+        around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
+        likely |= _named(around, namespace)
     # The objects that bound methods and closures in reach of the cell hold.
-    bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
+    functions = () if holds_none else called.values()
+    bound = [each for each in functions if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in held_by([value]).values()}
     # Plain mutations come last: they count anyway, and a fingerprint can only clear them.
     order = (likely, maybe - likely - names.mutated, names.mutated - likely)
@@ -161,7 +177,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
-    bound = bound_to(held, namespace)
+    counts = zip(held, map(getrefcount, held.values()), strict=True)
+    bound = bound_to({key: held[key] for key, n in counts if n > _OF_ONE_HOLDER}, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
 
 
@@ -255,10 +272,18 @@ def observe_cell(
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
+    used = names.reads | names.mutated | names.reached | looked.used
     in_place = names_of(
-        touched, after, (before, values), looked.namespace, shown, looked.columns_only, hidden
+        touched,
+        used | names.writes | values.keys(),
+        after,
+        (before, values),
+        looked.namespace,
+        shown,
+        looked.columns_only,
+        hidden,
     )
-    used = names.reads | names.mutated | names.reached | looked.used | in_place
+    used |= in_place
     reads = visible({each: before[each] for each in used & before.keys()}, hidden).keys()
     bound = visible({each: after[each] for each in names.writes & after.keys()}, hidden)
     sources, read_by = _sources(names, after, opened, cwd)

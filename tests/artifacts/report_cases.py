@@ -35,7 +35,7 @@ FRAME = pd.DataFrame({"month": pd.date_range("2024-01-01", periods=12, freq="MS"
 def origin(name: str, code: str = "", **more: Any) -> VariableOrigin:
     """A variable that the agent made in ``work.ipynb`` of ``data.csv``, or as ``more`` says."""
     code = code or f"{name} = made()"
-    usual = {
+    usual: dict[str, Any] = {
         "version": 1,
         "actor": "agent",
         "notebook_path": "work.ipynb",
@@ -44,7 +44,7 @@ def origin(name: str, code: str = "", **more: Any) -> VariableOrigin:
         "code_sha": content_sha(code.encode()),
         "sources": ("data.csv",),
     }
-    return VariableOrigin.model_validate({"name": name, "code": code, **usual, **more})
+    return VariableOrigin(**{"name": name, "code": code, **usual, **more})
 
 
 class Clean(CodeExecutor):

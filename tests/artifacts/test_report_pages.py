@@ -1,6 +1,7 @@
 """The page of a report that people read."""
 
 import re
+from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -71,7 +72,7 @@ def test_foreign_content_is_text_only(publisher: Publisher) -> None:
         variable="evil",
         title=_EVIL,
         description=_EVIL,
-        lineage=[origin("evil").model_copy(update={"code": _EVIL, "sources": (_EVIL,)})],
+        lineage=[replace(origin("evil"), code=_EVIL, sources=(_EVIL,))],
         run_id="r",
     )
     chart = alt.Chart(FRAME, title=_EVIL).mark_line().encode(x="month:T", y="t:Q")

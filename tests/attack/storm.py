@@ -190,18 +190,16 @@ def publish_for_ever(root: Path, name: str) -> Callable[[Say], None]:
         number = 0
         while True:
             code = f"sales = {number}"
-            origin = VariableOrigin.model_validate(
-                {
-                    "name": "sales",
-                    "version": 1,
-                    "actor": "agent",
-                    "notebook_path": f"{name}.ipynb",
-                    "cell_id": "c",
-                    "run_id": "r",
-                    "code": code,
-                    "code_sha": snapshot_sha("notebook", code.encode()),
-                    "at": "2026-01-01T00:00:00+00:00",
-                }
+            origin = VariableOrigin(
+                name="sales",
+                version=1,
+                actor="agent",
+                notebook_path=f"{name}.ipynb",
+                cell_id="c",
+                run_id="r",
+                code=code,
+                code_sha=snapshot_sha("notebook", code.encode()),
+                at="2026-01-01T00:00:00+00:00",
             )
             table = pd.DataFrame({"who": [name] * 50, "n": range(number, number + 50)})
             done = publisher.publish(

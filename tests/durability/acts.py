@@ -43,18 +43,16 @@ def frame(version: int) -> pd.DataFrame:
 def publish_version(root: Path, version: int) -> str:
     """Publish ``df``; returns the announced word, which is its reference."""
     code = f"df = frame({version})"
-    origin = VariableOrigin.model_validate(
-        {
-            "name": "df",
-            "version": version,
-            "actor": "agent",
-            "notebook_path": NOTEBOOK,
-            "cell_id": f"c{version}",
-            "run_id": "r1",
-            "code": code,
-            "code_sha": snapshot_sha("notebook", code.encode()),
-            "at": "2026-01-01T00:00:00+00:00",
-        }
+    origin = VariableOrigin(
+        name="df",
+        version=version,
+        actor="agent",
+        notebook_path=NOTEBOOK,
+        cell_id=f"c{version}",
+        run_id="r1",
+        code=code,
+        code_sha=snapshot_sha("notebook", code.encode()),
+        at="2026-01-01T00:00:00+00:00",
     )
     publisher = Publisher(ArtifactStore(root), notebook_path=NOTEBOOK, clock=ManualClock())
     done = publisher.publish(

@@ -161,7 +161,7 @@ def test_raising_listener_shows_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(ledger, "get", broken)
-        patched.setattr(user_cells, "locate", broken)
+        patched.setattr(user_cells, "notebook_path", broken)
         assert shell.run_cell("x = 1").success
     assert capsys.readouterr() == ("", "")
     shell.run_cell("y = 2")
