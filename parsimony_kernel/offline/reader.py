@@ -588,10 +588,10 @@ class Reader:
             query.agg = "sum"
         elif not query.agg:
             times = [g for g in query.groups if g.is_time and not g.part]
-            is_date = any(g.kind == "date" for g in times) and "over time" in self.text
-            drawn = times and (query.chart in ("line", "auto") or is_date)
-            drawn = drawn and not (query.window or query.limit)
-            if drawn and (query.groups[1:] or self._distinct(times[0]) == 1):
+            is_date = any(g.kind == "date" for g in times)
+            drawn = query.chart in ("line", "auto") or (is_date and "over time" in self.text)
+            drawn = drawn and times and not (query.window or query.limit)
+            if drawn and (is_date or query.groups[1:] or self._distinct(times[0]) == 1):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = self._function()

@@ -610,8 +610,6 @@ blanks = pd.DataFrame({"shop": ["a", " A", "", "  ", "b", "b"], "paid": [1, 2, 4
         ("line chart of total hurt by month", "can't compute that with month."),
         ("sort seen by month", "can't compute that with month."),
         ("plot hurt by year", "Which hurt of each year?"),
-        ("plot temp over time", "Which temp of each date?"),
-        ("plot temp over time where site is x", "Highest temp (site is x): 2024-01-02, 2."),
         ("plot temp over time by site", "Highest temp: 2024-01-02 y, 4."),
         ("how many non members", "Number of rows (membership is Non-member): 2."),
         ("mean fee of club", "Mean fee (sort is club): 1.5."),
