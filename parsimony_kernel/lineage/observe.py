@@ -40,7 +40,8 @@ _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR
 _MOST_FUNCTIONS = 200
 _RESIZE = "resize"
 # The references to an object that only one other holds: by that one, by ``held``, by ``map``.
-_OF_ONE_HOLDER = 3
+_ONE_HOLDER = [object()]
+_OF_ONE_HOLDER = next(map(getrefcount, {0: _ONE_HOLDER[0]}.values()))
 
 
 @dataclass(frozen=True)
