@@ -219,14 +219,9 @@ class Tool:
 
     def to_llm(self) -> dict[str, Any]:
         """The schema that a provider takes, without what says nothing to a model."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": _lean(self.parameters_schema),
-            },
-        }
+        schema = _lean(self.parameters_schema)
+        told = {"name": self.name, "description": self.description, "parameters": schema}
+        return {"type": "function", "function": told}
 
 
 class Tools(Mapping[str, Tool]):
