@@ -354,7 +354,7 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
 
 
 def _build(
-    function: Callable[..., Any], name: str | None, description: str | None, **options: Any
+    function: Callable[..., Any], /, *, name: str | None, description: str | None, **options: Any
 ) -> Tool:
     if not (callable(function) and inspect.isroutine(function)):
         raise TypeError(
