@@ -19,8 +19,6 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest, Usage
 from parsimony_kernel.core.kinds import Failure, FailureRaised
@@ -364,6 +362,8 @@ def self_check() -> str | None:
 
     Reads the package's metadata and imports nothing.
     """
+    from packaging.specifiers import SpecifierSet  # deferred: 10 ms that few turns need
+
     wanted = f"pip install 'litellm{TRIED}'"
     try:
         version = importlib.metadata.version("litellm")
