@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from parsimony_kernel.core.kinds import Failure
@@ -219,14 +219,9 @@ class Tool:
 
     def to_llm(self) -> dict[str, Any]:
         """The schema that a provider takes, without what says nothing to a model."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": _lean(self.parameters_schema),
-            },
-        }
+        schema = _lean(self.parameters_schema)
+        told = {"name": self.name, "description": self.description, "parameters": schema}
+        return {"type": "function", "function": told}
 
 
 class Tools(Mapping[str, Tool]):
@@ -259,13 +254,6 @@ class Tools(Mapping[str, Tool]):
 
 _MARK = "__parsimony_tool__"
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class _Spec:
-    name: str | None = None
-    description: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
@@ -365,7 +353,9 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
     return run
 
 
-def _build(function: Callable[..., Any], spec: _Spec) -> Tool:
+def _build(
+    function: Callable[..., Any], /, *, name: str | None, description: str | None, **options: Any
+) -> Tool:
     if not (callable(function) and inspect.isroutine(function)):
         raise TypeError(
             f"a tool is made of a function, not of {function!r}; write one that calls it"
@@ -373,10 +363,10 @@ def _build(function: Callable[..., Any], spec: _Spec) -> Tool:
     _no_generator(function)
     return Tool(
         function=function,
-        name=spec.name or function.__name__,
-        description=spec.description or inspect.cleandoc(function.__doc__ or ""),
+        name=name or function.__name__,
+        description=description or inspect.cleandoc(function.__doc__ or ""),
         parameters_schema=deepcopy(_schema_of(arguments_model(function))),
-        **spec.options,
+        **options,
     )
 
 
@@ -405,10 +395,8 @@ def tool(
         description: what the model reads; its docstring by default.
         options: ``Tool``'s other fields.
     """
-    spec = _Spec(name, description, options)
-    if function is not None:
-        return _build(function, spec)
-    return lambda f: _build(f, spec)
+    build = functools.partial(_build, name=name, description=description, **options)
+    return build if function is None else build(function)
 
 
 def toolmethod(
@@ -417,7 +405,7 @@ def toolmethod(
     """Mark a method as a tool; ``tools_of(instance)`` collects the marked ones, bound."""
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, _Spec(name, description, options))
+        setattr(function, _MARK, tool(name=name, description=description, **options))
         return function
 
     return mark
@@ -428,8 +416,8 @@ def tools_of(instance: object) -> Tools:
     found: dict[str, Tool] = {}
     for cls in reversed(type(instance).__mro__):
         for attribute in vars(cls).values():
-            spec = getattr(attribute, _MARK, None)
-            if isinstance(spec, _Spec):
-                built = _build(attribute.__get__(instance), spec)
+            build = getattr(attribute, _MARK, None)
+            if isinstance(build, functools.partial):
+                built = build(attribute.__get__(instance))
                 found[built.name] = built
     return Tools(found.values())

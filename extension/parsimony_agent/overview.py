@@ -184,9 +184,7 @@ def metrics(magics: AgentMagics) -> Told:
     """Show the metrics of the recent turns, and the alerts they trigger."""
     session = magics.session
     recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
-    found = figures.of_runs(recent)
-    fired = alerts.fired(found)
-    return figures.to_text(found) + (f"\n\n{alerts.to_text(fired)}" if fired else "")
+    return alerts.report(figures.of_runs(recent))
 
 
 def doctor(magics: AgentMagics) -> Told:

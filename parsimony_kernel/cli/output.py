@@ -5,6 +5,7 @@ Results go to standard output, errors to standard error.
 
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,12 @@ def say(text: str) -> None:
         raise OutputLost(
             f"The command was carried out, but its output cannot be written: {problem.strerror}."
         ) from problem
+
+
+def give(arguments: Namespace, facts: Mapping[str, Any], text: str, *, ok: bool = True) -> int:
+    """Write ``facts`` as JSON if asked to, else ``text``; return the exit code for ``ok``."""
+    say(json.dumps(facts, indent=2) if arguments.json else text)
+    return DONE if ok else FAILED
 
 
 def as_json(value: Mapping[str, Any]) -> None:

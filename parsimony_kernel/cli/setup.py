@@ -35,11 +35,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 
     findings = run_checks(model=arguments.model)
     is_well = all(finding.ok or finding.level != "error" for finding in findings)
-    if arguments.json:
-        output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})
-    else:
-        output.say(to_text(findings))
-    return output.DONE if is_well else output.FAILED
+    facts = {"ok": is_well, "findings": [asdict(finding) for finding in findings]}
+    return output.give(arguments, facts, to_text(findings), ok=is_well)
 
 
 def keys(arguments: argparse.Namespace) -> int:

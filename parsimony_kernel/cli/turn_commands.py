@@ -24,11 +24,8 @@ def runs(arguments: argparse.Namespace) -> int:
         found = _of_notebook(turns_of(journal), arguments.notebook)
     shown = found[-arguments.limit :]
     more = len(found) - len(shown)
-    if arguments.json:
-        output.as_json({"runs": [_described(turn) for turn in shown], "more": more})
-    else:
-        output.say(_listing(shown, more))
-    return output.DONE
+    facts = {"runs": [_described(turn) for turn in shown], "more": more}
+    return output.give(arguments, facts, _listing(shown, more))
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -43,15 +40,10 @@ def show(arguments: argparse.Namespace) -> int:
         why = "yet: it has just begun" if turn.request else "any more: it was purged"
         return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
     code = "\n\n".join(step.code for step in code_that_worked(events))
-    if arguments.json:
-        output.as_json({**_described(turn), "code": code, "text": _record(events)})
-    elif arguments.code:
-        if not code:
-            return output.fail("No code of this turn worked: see it without --code.")
-        output.say(code)
-    else:
-        output.say(_record(events))
-    return output.DONE
+    if arguments.code and not code:
+        return output.fail("No code of this turn worked: see it without --code.")
+    facts = {**_described(turn), "code": code, "text": _record(events)}
+    return output.give(arguments, facts, code if arguments.code else facts["text"])
 
 
 def resume(arguments: argparse.Namespace) -> int:
@@ -65,12 +57,9 @@ def resume(arguments: argparse.Namespace) -> int:
     rows = resume.questions(folder)
     if not answer and arguments.turn is not None:
         rows = (resume.choose(rows, arguments.turn),)
-    if arguments.json:
-        output.as_json({"questions": [resume.described(row) for row in rows]})
-        return output.DONE
     if not answer:
-        output.say(resume.listing(rows))
-        return output.DONE
+        facts = {"questions": [resume.described(row) for row in rows]}
+        return output.give(arguments, facts, resume.listing(rows))
     row = resume.choose(rows, arguments.turn)
     went_on = resume.in_kernel(row, answer, output.say)
     if went_on is None:

@@ -132,10 +132,4 @@ def metrics(arguments: argparse.Namespace) -> int:
         output.say(prometheus.of_runs(recent).exposition().rstrip("\n"))
         return output.DONE
     counted = figures.of_runs(recent)
-    if arguments.json:
-        output.as_json(figures.to_json(counted))
-        return output.DONE
-    output.say(figures.to_text(counted))
-    if fired := alerts.fired(counted):
-        output.say(f"\n{alerts.to_text(fired)}")
-    return output.DONE
+    return output.give(arguments, figures.to_json(counted), alerts.report(counted))

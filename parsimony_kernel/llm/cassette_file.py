@@ -246,14 +246,7 @@ _Dumper.add_representer(_InALine, _in_a_line)
 
 
 def _dumped(value: Any) -> str:
-    text: str = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        allow_unicode=True,
-        sort_keys=False,
-        default_flow_style=False,
-        width=10**9,
-    )
+    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**9)
     return text
 
 

@@ -63,20 +63,12 @@ def choice_of(choice: Any, opaque: str = "") -> Choice:
     if not hasattr(message, "content"):
         raise _unreadable("the message", message)
     reason = _text(getattr(choice, "finish_reason", None), "the finish_reason")
-    calls = getattr(message, "tool_calls", None)
-    return Choice(
-        Message(
-            content=prose(message.content),
-            tool_calls=tuple(
-                _call(each) for each in (() if calls is None else _several(calls, "tool_calls"))
-            ),
-            reasoning_content=_text(
-                getattr(message, "reasoning_content", None), "the reasoning_content"
-            ),
-            opaque=opaque or _text(getattr(message, "opaque", None), "its opaque part") or "",
-        ),
-        "refusal" if getattr(message, "refusal", None) else reason,
-    )
+    content, calls = prose(message.content), getattr(message, "tool_calls", None)
+    requested = () if calls is None else tuple(map(_call, _several(calls, "tool_calls")))
+    reasoning = _text(getattr(message, "reasoning_content", None), "the reasoning_content")
+    opaque = opaque or _text(getattr(message, "opaque", None), "its opaque part") or ""
+    said = Message(content, requested, reasoning, opaque)
+    return Choice(said, "refusal" if getattr(message, "refusal", None) else reason)
 
 
 def _call(call: Any) -> ToolCall:
@@ -86,13 +78,9 @@ def _call(call: Any) -> ToolCall:
     arguments = getattr(function, "arguments", None)
     if isinstance(arguments, dict):
         arguments = json.dumps(arguments, ensure_ascii=False, default=str)
-    return ToolCall(
-        _text(getattr(call, "id", None), "the id of a call") or "",
-        FunctionCall(
-            _text(function.name, "the name of a call") or "",
-            _text(arguments, "the arguments of a call") or "",
-        ),
-    )
+    call_id = _text(getattr(call, "id", None), "the id of a call") or ""
+    name = _text(function.name, "the name of a call") or ""
+    return ToolCall(call_id, FunctionCall(name, _text(arguments, "the arguments of a call") or ""))
 
 
 def prose(content: Any) -> str | None:

@@ -41,9 +41,9 @@ def provider_of(model: str) -> str | None:
     return next((name for name, families in starts if model.startswith(families)), None)
 
 
-def known_provider(model: str) -> Provider | None:
-    """Look up the provider of ``model``; ``None`` if it isn't listed."""
-    return PROVIDERS.get(provider_of(model) or "")
+def known_provider(model: object) -> Provider:
+    """Look up the provider of ``model``; one without any variables if it isn't listed."""
+    return PROVIDERS.get(provider_of(str(model)) or "", Provider(keys=()))
 
 
 def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
@@ -51,9 +51,7 @@ def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None
     configured = config.get("api_base") or config.get("base_url")
     if configured:
         return str(configured)
-    provider = known_provider(str(config.get("model", "")))
-    if provider is None:
-        return None
+    provider = known_provider(config.get("model", ""))
     return next(filter(None, map(environ.get, provider.bases)), provider.default)
 
 
@@ -61,15 +59,14 @@ def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """Return the API key of requests, as far as it is known without litellm."""
     if config.get("api_key"):
         return str(config["api_key"])
-    provider = known_provider(str(config.get("model", "")))
-    names = () if provider is None else provider.keys
-    return next(filter(None, map(environ.get, names)), None)
+    keys = known_provider(config.get("model", "")).keys
+    return next(filter(None, map(environ.get, keys)), None)
 
 
 def missing_base(model: str, environ: Mapping[str, str]) -> str | None:
     """Return the unset variable for the server address of ``model``; ``None`` if none is needed."""
     provider = known_provider(model)
-    if provider is None or not provider.is_own or base_of({"model": model}, environ):
+    if not provider.is_own or base_of({"model": model}, environ):
         return None
     return provider.bases[0]
 
@@ -79,8 +76,8 @@ def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> s
 
     An endpoint on this machine needs no key.
     """
-    provider = known_provider(str(config.get("model", "")))
-    if provider is None or provider.is_own:
+    provider = known_provider(config.get("model", ""))
+    if provider.is_own or not provider.keys:
         return None
     if key_of(config, environ) or is_loopback(base_of(config, environ)):
         return None

@@ -28,12 +28,10 @@ from parsimony_kernel.llm.coerce import choice_of, prose
 from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
 from parsimony_kernel.llm.faults import gap
 
-# The range of releases tested with tools; keep pyproject.toml in step.
-TRIED_FROM = (1, 100)
-TRIED_UP_TO = (1, 110, 2)
-# These releases fail every call with tools unless the package mcp is installed; later ones don't.
-_WANTS_MCP = (1, 106)
-_COMPROMISED = {(1, 82, 7), (1, 82, 8)}
+# The releases tested with tools; keep pyproject.toml in step. 1.106 fails every call with tools
+# unless the package mcp is installed; later ones don't.
+TRIED = ">=1.100,<=1.110.2,!=1.106.*"
+_COMPROMISED = ("1.82.7", "1.82.8")
 
 # litellm's timeout comes after the chokepoint's, which has the better message.
 _PATIENCE = 2.0
@@ -364,21 +362,21 @@ def self_check() -> str | None:
 
     Reads the package's metadata and imports nothing.
     """
-    tried = f">={_dotted(TRIED_FROM)},<={_dotted(TRIED_UP_TO)},!={_dotted(_WANTS_MCP)}.*"
-    wanted = f"pip install 'litellm{tried}'"
+    from packaging.specifiers import SpecifierSet  # deferred: 10 ms that few turns need
+
+    wanted = f"pip install 'litellm{TRIED}'"
     try:
         version = importlib.metadata.version("litellm")
     except importlib.metadata.PackageNotFoundError:
         return f"litellm is not installed, so no provider can be reached; run: {wanted}"
-    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
-    if numbers in _COMPROMISED:
+    if version in _COMPROMISED:
         return (
             f"litellm {version} is a compromised release: remove it, change every key that it "
             f"could read, and run: {wanted}"
         )
-    if not TRIED_FROM <= numbers <= TRIED_UP_TO or numbers[:2] == _WANTS_MCP:
+    if not SpecifierSet(TRIED).contains(version, prereleases=True):
         return (
-            f"litellm {version} is installed, and only {tried} is known to work with tools; "
+            f"litellm {version} is installed, and only {TRIED} is known to work with tools; "
             f"run: {wanted}"
         )
     return None
@@ -394,10 +392,6 @@ def no_key(model: str, variable: str) -> Failure:
 def unusable(problem: str) -> Failure:
     """Build the failure of an unusable litellm, with the reason from ``self_check``."""
     return CAPABILITY_GAP.failure(f"{problem}.", blockers=(problem,))
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 def _behind(litellm: Any, response: Any) -> Any:

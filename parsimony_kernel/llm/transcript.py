@@ -23,12 +23,8 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NAME_LENGTH = 64
 _QUOTED_ARGUMENTS = 2000
 
-MISSING_RESULT = json.dumps(
-    {
-        "error": "action_error",
-        "message": "No result of this call was recorded. It is not known whether it ran.",
-    }
-)
+_UNKNOWN = "No result of this call was recorded. It is not known whether it ran."
+MISSING_RESULT = json.dumps({"error": "action_error", "message": _UNKNOWN})
 
 
 def repair(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -162,18 +158,10 @@ def _turn(
         sent = unique_id(written, used)
         ids.append((written, sent))
         arguments = function.get("arguments")
-        calls.append(
-            {
-                "id": sent,
-                "type": "function",
-                "function": {
-                    "name": _name(function.get("name")),
-                    "arguments": _arguments(arguments)
-                    if isinstance(arguments, str)
-                    else _arguments(_dump({} if arguments is None else arguments)),
-                },
-            }
-        )
+        if not isinstance(arguments, str):
+            arguments = _dump({} if arguments is None else arguments)
+        named = {"name": _name(function.get("name")), "arguments": _arguments(arguments)}
+        calls.append({"id": sent, "type": "function", "function": named})
     if not content and not calls:
         return None, []
     turn: dict[str, Any] = {"role": "assistant", "content": content or None}

@@ -4,7 +4,7 @@ Rule: a client sees only what a model would see (``--share``), its turns ask bef
 side effects outside the notebook can be approved in the notebook only.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -56,7 +56,7 @@ async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
     magics = here()
 
     async def act(_: Any, stop: CancellationRequest) -> None:
-        answer = await _ACTIONS[action](_Visit(magics, client), **given)
+        answer = await getattr(_Visit(magics, client), action)(**given)
         display({MIME: answer}, raw=True)
 
     await magics.run(act)
@@ -154,17 +154,3 @@ async def _through(events: AsyncIterator[AgentEvent]) -> None:
     """Run a turn to its end or its next question; the journal records the events."""
     async for _ in events:
         pass
-
-
-_ACTIONS: Mapping[str, Callable[..., Awaitable[Answer]]] = {
-    action.__name__: action
-    for action in (
-        _Visit.ask,
-        _Visit.answer,
-        _Visit.undo,
-        _Visit.why,
-        _Visit.variables,
-        _Visit.record,
-        _Visit.artifacts,
-    )
-}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from parsimony_kernel.metrics import figures as measures
 from parsimony_kernel.metrics.figures import Figures
 
 
@@ -58,3 +59,8 @@ def to_text(alerts: Sequence[Alert]) -> str:
         f"{alert.name}: {alert.value:.3g} (threshold {alert.threshold:g}). {alert.meaning}"
         for alert in alerts
     )
+
+
+def report(figures: Figures) -> str:
+    """Render figures as text, with the alerts that fire for them."""
+    return "\n\n".join(filter(None, (measures.to_text(figures), to_text(fired(figures)))))

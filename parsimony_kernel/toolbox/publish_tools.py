@@ -174,16 +174,8 @@ def publish_tools(
             answer["more"] = len(chosen) - MAX_LISTED
         return answer
 
-    return Tools(
-        [
-            return_dataset,
-            return_chart,
-            return_report,
-            return_notebook,
-            read_artifact,
-            list_artifacts,
-        ]
-    )
+    returning = return_dataset, return_chart, return_report, return_notebook
+    return Tools([*returning, read_artifact, list_artifacts])
 
 
 def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
@@ -213,13 +205,8 @@ def _event(published: Published) -> ArtifactPublished:
 
 
 def _answer(published: Published) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "kind": published.ref.kind,
-        "logical_id": published.ref.logical_id,
-        "content_sha": published.ref.content_sha,
-        "path": published.path,
-        "reused": published.reused,
-    }
+    told = announcement(published.entry, reused=published.reused)
+    answer = told.model_dump(include={"kind", "logical_id", "content_sha", "path", "reused"})
     more = {"page": published.page, "note": published.note}
     return answer | {name: said for name, said in more.items() if said}
 
