@@ -14,6 +14,7 @@ from typing import Any
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
 from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
 from parsimony_kernel.core.pictures import is_picture
+from parsimony_kernel.core.text import from_json
 
 # Some file systems store modification times coarsely.
 _COARSE_S = 2.0
@@ -83,7 +84,5 @@ def _is_request(message: dict[str, Any]) -> bool:
 
 def _inventory(text: str) -> dict[str, Any]:
     block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
-    with suppress(ValueError, RecursionError):
-        given = json.loads(block)
-        return given if isinstance(given, dict) else {}
-    return {}
+    given = from_json(block)
+    return given if isinstance(given, dict) else {}
