@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
-from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
+from parsimony_kernel.core.conversation import REQUEST_TAG, block, inside, is_snapshot
 from parsimony_kernel.core.pictures import is_picture
 from parsimony_kernel.core.text import from_json
 
@@ -49,8 +49,7 @@ def persons_words(messages: Iterable[Any]) -> str:
         is_added = is_snapshot(message) or is_picture(message)
         if message.get("role") != "user" or is_added or text.startswith(f"<{CHANGES_TAG}>"):
             continue
-        _, opening, request = text.partition(f"<{REQUEST_TAG}>")
-        spoken.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
+        spoken.append(inside(REQUEST_TAG, text) if f"<{REQUEST_TAG}>\n" in text else text)
     return "\n".join(each.strip() for each in spoken)
 
 
@@ -78,11 +77,10 @@ def _text(message: dict[str, Any]) -> str:
 
 def _is_request(message: dict[str, Any]) -> bool:
     text = _text(message)
-    is_whole = text.startswith(f"<{REQUEST_TAG}>") and text.endswith(f"</{REQUEST_TAG}>")
+    is_whole = text == block(REQUEST_TAG, inside(REQUEST_TAG, text))
     return message.get("role") == "user" and is_whole
 
 
 def _inventory(text: str) -> dict[str, Any]:
-    block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
-    given = from_json(block)
+    given = from_json(inside(CONTEXT_TAG, text))
     return given if isinstance(given, dict) else {}

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from parsimony_kernel.core.kinds import GUIDANCE
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import from_json
 
 # The limits for an older result: characters of printed text, and lines of a table.

@@ -5,12 +5,12 @@ results, so three different orders looked up in a row are a loop to it. A run us
 instead, which judges calls together with their results.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any, TypedDict
+
+from parsimony_kernel.core.effects import action_sha
 
 # Arguments whose words say what a call is about.
 _INTENT_FIELDS = ("query", "prompt", "text", "task")
@@ -51,7 +51,7 @@ class LoopBreaker:
         """Whether this call would be a loop; if not, add it to the history."""
         call = PastCall(
             tool=tool_name,
-            args_hash=_hash_of(tool_name, args),
+            args_hash=action_sha(tool_name, args),
             intent_text=_intent_of(tool_name, args),
         )
         if (
@@ -78,11 +78,6 @@ class LoopBreaker:
             >= self.semantic_threshold
             for past in window
         )
-
-
-def _hash_of(tool_name: str, args: Mapping[str, Any]) -> str:
-    canonical = json.dumps([tool_name, dict(args)], sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _intent_of(tool_name: str, args: Mapping[str, Any]) -> str:

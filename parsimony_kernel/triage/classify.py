@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from parsimony_kernel.core.error_table import of_step
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.core.text import from_json
 from parsimony_kernel.triage.constraints import Constraint, breaks

@@ -309,6 +309,7 @@ async def _replan_then_roll_back(context: FailureContext) -> RecoveryAction:
 
 
 # Document 004's strategy for each type, and for the deadline.
+_NAMED = {**STRATEGIES, "replan_then_roll_back": _replan_then_roll_back}
 _DEFAULTS: Mapping[FailureType, Strategy] = {
-    kind: STRATEGIES.get(name, _replan_then_roll_back) for kind, name in column("strategy").items()
+    kind: _NAMED[name] for kind, name in column("strategy").items()
 }
