@@ -174,7 +174,8 @@ def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made
     if broken is None:
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
-    serving = sorted(working if contract.tools is None else contract.tools)
+    limits = (contract.allowed_tools, contract.serving_tools)
+    serving = sorted(working.intersection(*(each for each in limits if each is not None)))
     identifiers = dict(contract.identifiers)
     kept = f", with {_listing(identifiers)}" if identifiers else ""
     remedy = f"The task allows: {', '.join(serving) or 'no tool'}{kept}."

@@ -6,6 +6,7 @@ instead, which judges calls together with their results.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any, TypedDict
@@ -24,6 +25,7 @@ class PastCall(TypedDict):
     intent_text: str
 
 
+@dataclass(eq=False)
 class LoopBreaker:
     """Detector that checks each call, before it is made, for a loop.
 
@@ -34,18 +36,11 @@ class LoopBreaker:
         semantic_threshold: similarity, 0 to 1, from which two texts count as similar.
     """
 
-    def __init__(
-        self,
-        max_steps: int = 15,
-        max_identical: int = 3,
-        same_tool_streak: int = 5,
-        semantic_threshold: float = 0.9,
-    ) -> None:
-        self.max_steps = max_steps
-        self.max_identical = max_identical
-        self.same_tool_streak = same_tool_streak
-        self.semantic_threshold = semantic_threshold
-        self.tool_call_history: list[PastCall] = []
+    max_steps: int = 15
+    max_identical: int = 3
+    same_tool_streak: int = 5
+    semantic_threshold: float = 0.9
+    tool_call_history: list[PastCall] = field(default_factory=list, init=False)
 
     def check(self, tool_name: str, args: Mapping[str, Any]) -> bool:
         """Whether this call would be a loop; if not, add it to the history."""
