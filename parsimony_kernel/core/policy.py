@@ -23,15 +23,12 @@ class RecoveryPolicy(Protocol):
 
     def retry_budget(self, kind: FailureKind) -> int:
         """Return the number of consecutive retries for ``kind``."""
-        ...
 
     def backoff(self, kind: FailureKind, attempt: int) -> float:
         """Return the seconds to wait before retry number ``attempt``, counted from 0."""
-        ...
 
     def decide(self, failure: Failure, state: RunState) -> Action:
         """Return the action, given the counts before this failure."""
-        ...
 
 
 class DefaultPolicy:

@@ -54,7 +54,7 @@ async def _nobody(_: EscalationRequest) -> Mapping[str, str]:
     return {"decision": "pending", "action_hash": "not-approved"}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HumanInTheLoop:
     """Escalation to a person.
 

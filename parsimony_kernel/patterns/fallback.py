@@ -18,7 +18,7 @@ Strategy = Callable[[str], Awaitable[str | None]]
 _UNFOUNDED = frozenset({"direct_generation", "static_fallback"})
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class FallbackChain:
     """Chain of ``primary_agent``, ``backup_agent``, ``direct_generation`` and ``static_fallback``.
 

@@ -25,7 +25,7 @@ class PastCall(TypedDict):
     intent_text: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoopBreaker:
     """Detector that checks each call, before it is made, for a loop.
 

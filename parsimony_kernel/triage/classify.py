@@ -29,7 +29,6 @@ class Classifier(Protocol):
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
         """Classify the failure that ended ``trajectory``."""
-        ...
 
 
 class RulesClassifier:

@@ -32,7 +32,7 @@ _SYSTEM = (
 )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LLMClassifier:
     """Classifier that asks a model once per failure; without a valid quote it is ``UNKNOWN``.
 
