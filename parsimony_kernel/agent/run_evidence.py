@@ -49,7 +49,8 @@ def persons_words(messages: Iterable[Any]) -> str:
         is_added = is_snapshot(message) or is_picture(message)
         if message.get("role") != "user" or is_added or text.startswith(f"<{CHANGES_TAG}>"):
             continue
-        spoken.append(inside(REQUEST_TAG, text) if f"<{REQUEST_TAG}>\n" in text else text)
+        _, opening, request = text.partition(f"<{REQUEST_TAG}>")
+        spoken.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
     return "\n".join(each.strip() for each in spoken)
 
 

@@ -1,4 +1,4 @@
-"""Make text encodable as UTF-8, format counts, name enumerations, and read any text or JSON."""
+"""Make text encodable as UTF-8, format counts, name enumerations, read JSON and exceptions."""
 
 import json
 from collections.abc import Mapping
