@@ -13,8 +13,7 @@ from typing import Any
 
 from parsimony_kernel.agent.outcomes import adding, as_restored
 from parsimony_kernel.agent.prompts import GONE_BACK
-from parsimony_kernel.core.kinds import HELD, Effect, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.kinds import GUIDANCE, HELD, Effect, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from parsimony_kernel.core.conversation import block
+from parsimony_kernel.core.conversation import block, inside
 from parsimony_kernel.core.result_text import variable_in_text
 from parsimony_kernel.llm.secrets import Secrets
 
@@ -57,10 +57,10 @@ def context_in_text(message: str, described: set[tuple[str, ...]] | None = None)
     This is for language models; the built-in rule-based model reads the block unchanged.
     ``described`` holds the columns whose values were already listed, and is updated.
     """
-    begin, end = block(CONTEXT_TAG, "\0").split("\0")
-    if not (message.startswith(begin) and message.endswith(end)):
+    body = inside(CONTEXT_TAG, message)
+    if message != block(CONTEXT_TAG, body):
         return message
-    inventory = json.loads(message[len(begin) : -len(end)])
+    inventory = json.loads(body)
     inventory["variables"] = [variable_in_text(e, described) for e in inventory["variables"]]
     return block(CONTEXT_TAG, _data(inventory))
 

@@ -9,6 +9,7 @@ from typing import Any
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.llm import credentials, litellm_model
 from parsimony_kernel.llm.faults import gap
 from parsimony_kernel.llm.providers import is_known, known, suggestion
@@ -99,10 +100,7 @@ def _pairs(text: str) -> list[tuple[str, Any]]:
         found = re.fullmatch(r"([\w.-]+)\s*=\s*(\S.*)", part)
         if found is None:
             raise ValueError("names and values, for example temperature=0.2, top_p=0.9")
-        try:
-            pairs.append((found[1], json.loads(found[2])))
-        except ValueError:
-            pairs.append((found[1], found[2]))
+        pairs.append((found[1], from_json(found[2], found[2])))
     return pairs
 
 

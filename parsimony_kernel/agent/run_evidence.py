@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
-from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
+from parsimony_kernel.core.conversation import REQUEST_TAG, block, inside, is_snapshot
 from parsimony_kernel.core.pictures import is_picture
+from parsimony_kernel.core.text import from_json
 
 # Some file systems store modification times coarsely.
 _COARSE_S = 2.0
@@ -77,13 +78,10 @@ def _text(message: dict[str, Any]) -> str:
 
 def _is_request(message: dict[str, Any]) -> bool:
     text = _text(message)
-    is_whole = text.startswith(f"<{REQUEST_TAG}>") and text.endswith(f"</{REQUEST_TAG}>")
+    is_whole = text == block(REQUEST_TAG, inside(REQUEST_TAG, text))
     return message.get("role") == "user" and is_whole
 
 
 def _inventory(text: str) -> dict[str, Any]:
-    block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
-    with suppress(ValueError, RecursionError):
-        given = json.loads(block)
-        return given if isinstance(given, dict) else {}
-    return {}
+    given = from_json(inside(CONTEXT_TAG, text))
+    return given if isinstance(given, dict) else {}

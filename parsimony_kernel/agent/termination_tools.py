@@ -46,17 +46,13 @@ async def ask_user(
     return ToolResult(SuspensionRequest(asked, around, _lines(choices)))
 
 
-def _ends_run(function: Callable[..., Any], *, idempotent: bool) -> Tool:
-    words = ENDINGS[function.__name__]
+def _ends_run(function: Callable[..., Any]) -> Tool:
+    words, idempotent = ENDINGS[function.__name__], function is not return_unable
     make = tool(description=words, idempotent=idempotent, tool_type="termination", terminal=True)
     return make(function)
 
 
-_TOOLS = (
-    _ends_run(return_done, idempotent=True),
-    _ends_run(return_unable, idempotent=False),
-    _ends_run(ask_user, idempotent=True),
-)
+_TOOLS = [_ends_run(each) for each in (return_done, return_unable, ask_user)]
 
 
 def termination_tools() -> Tools:

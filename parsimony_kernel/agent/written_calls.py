@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.read import literal_calls, read
 from parsimony_kernel.core.chat import FunctionCall, Message, ToolCall
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.tools import Tools
 
 # The prefix of the ids of such calls.
@@ -165,7 +166,7 @@ def _in_element(words: str, opened: re.Match[str], tools: Tools) -> _Found | Non
     # opening tag forever.
     most = body.rfind("</") + _LONGEST_TAG
     arguments = _object(body) or {
-        key: text if types.get(key, {}).get("type") == "string" else _json(text)
+        key: text if types.get(key, {}).get("type") == "string" else from_json(text, text)
         for _, key, text in _PARAMETER.findall(body, 0, most)
     }
     is_call = arguments or not schema.get("required")
@@ -189,11 +190,5 @@ def _in_json(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
 
 
 def _object(text: str) -> Arguments:
-    value = _json(text)
+    value = from_json(text)
     return value if isinstance(value, dict) else {}
-
-
-def _json(text: str) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(text, strict=False)
-    return text

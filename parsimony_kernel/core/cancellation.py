@@ -62,12 +62,6 @@ class CancellationRequest:
         finally:
             self._waiters.discard(waiter)
 
-    async def wait(self) -> None:
-        """Return once the request is set."""
-        woken = asyncio.Event()
-        with self.calling(woken.set):
-            await woken.wait()
-
     async def race(self, work: Awaitable[T]) -> T:
         """Await ``work`` and return its result, unless the request is set first.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.kinds import FailureKind as Kind
-from parsimony_kernel.core.refusals import RefusalError as Refusal
+from parsimony_kernel.core.kinds import RefusalError as Refusal
 from parsimony_kernel.core.taxonomy import FailureType as Type
 
 

@@ -140,8 +140,6 @@ class ChatModel(Protocol):
     @property
     def name(self) -> str:
         """The model's name in the record, such as ``offline`` or ``openai/gpt-5``."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """Stream the answer to ``request``."""
-        ...

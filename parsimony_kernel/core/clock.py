@@ -14,15 +14,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return monotonic seconds, for durations."""
-        ...
 
     def now(self) -> datetime:
         """Return the wall-clock time in UTC."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``; cancellable at any moment."""
-        ...
 
 
 class SystemClock:

@@ -45,7 +45,6 @@ class FileStore(Protocol):
         Raises:
             FileNotFoundError: it does not exist.
         """
-        ...
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace the file atomically.
@@ -54,4 +53,3 @@ class FileStore(Protocol):
             path: relative, with forward slashes.
             data: the whole content.
         """
-        ...

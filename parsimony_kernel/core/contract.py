@@ -27,13 +27,6 @@ class ActionContract:
     serving_tools: frozenset[str] | None = None
     identifiers: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def tools(self) -> frozenset[str] | None:
-        """The tools that are allowed and serve the intent; ``None`` means all."""
-        if self.allowed_tools is None or self.serving_tools is None:
-            return self.serving_tools if self.allowed_tools is None else self.allowed_tools
-        return self.allowed_tools & self.serving_tools
-
     def violation(
         self,
         tool_name: str,

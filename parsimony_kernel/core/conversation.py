@@ -36,6 +36,11 @@ def block(tag: str, body: str) -> str:
     return f"<{tag}>\n{body}\n</{tag}>"
 
 
+def inside(tag: str, text: str) -> str:
+    """Return the body of the first block ``tag`` in ``text``; empty if there is none."""
+    return text.partition(f"<{tag}>\n")[2].rpartition(f"\n</{tag}>")[0]
+
+
 def request_message(request: str) -> dict[str, Any]:
     """Return the user message that starts a turn."""
     return {"role": "user", "content": block(REQUEST_TAG, request)}
@@ -61,10 +66,9 @@ def is_snapshot(message: Any) -> bool:
 
 def request_in(messages: Iterable[Any]) -> str:
     """Return the newest request in a transcript; empty if there is none."""
-    opening, closing = f"<{REQUEST_TAG}>\n", f"\n</{REQUEST_TAG}>"
     for message in reversed(list(messages)):
         if isinstance(message, Mapping) and message.get("role") == "user":
             content = str(message.get("content") or "")
-            if opening in content:
-                return content.partition(opening)[2].rpartition(closing)[0]
+            if f"<{REQUEST_TAG}>\n" in content:
+                return inside(REQUEST_TAG, content)
     return ""

@@ -4,14 +4,16 @@ import sys
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
+_NAME, _FUNCTION = "rfc3987_syntax", "is_valid_syntax"
 
-def defer(name: str, function: str) -> None:
-    """Replace the package ``name`` by a stub that imports it on first use.
 
-    The first call of ``function`` or access to another attribute imports it. Does nothing if it is
-    already imported or not installed.
+def defer_grammar_of_addresses() -> None:
+    """Replace the address grammar that jsonschema compiles on import by a stub.
+
+    altair and nbformat import it; few schemas use its format, and it would add 2.5 s to the first
+    chart. The first use imports it. Does nothing if it is already imported or not installed.
     """
-    spec = None if name in sys.modules else find_spec(name)
+    spec = None if _NAME in sys.modules else find_spec(_NAME)
     if spec is None or spec.loader is None:
         return
     module, loader = module_from_spec(spec), spec.loader
@@ -22,15 +24,8 @@ def defer(name: str, function: str) -> None:
             vars(module).pop("__getattr__", None)
         return getattr(module, attribute)
 
-    vars(module).update(
-        {"__getattr__": whole, function: lambda *given, **more: whole(function)(*given, **more)}
-    )
-    sys.modules[name] = module
+    def function(*given: Any, **more: Any) -> Any:
+        return whole(_FUNCTION)(*given, **more)
 
-
-def defer_grammar_of_addresses() -> None:
-    """Defer the address grammar that jsonschema compiles on import, for altair and nbformat.
-
-    Few schemas use its format, and it would add 2.5 s to the first chart.
-    """
-    defer("rfc3987_syntax", "is_valid_syntax")
+    vars(module).update({"__getattr__": whole, _FUNCTION: function})
+    sys.modules[_NAME] = module

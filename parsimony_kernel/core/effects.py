@@ -43,7 +43,6 @@ class Effects(Protocol):
 
         Other runs are considered only with ``action`` and ``inputs``.
         """
-        ...
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         """Record that the write is about to run; a committed write stays committed.
@@ -51,15 +50,12 @@ class Effects(Protocol):
         Returns:
             ``False`` if it was begun before, here or in another run, and so must not run.
         """
-        ...
 
     def commit(self, key: str, answer: Any) -> None:
         """Record that the write happened, in whichever run; ``answer`` is JSON."""
-        ...
 
     def withdraw(self, key: str) -> None:
         """Record that the write did not happen and may be retried; a committed one is kept."""
-        ...
 
 
 class MemoryEffects:

@@ -20,7 +20,7 @@ from typing import Any
 
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.taxonomy import Step
-from parsimony_kernel.core.text import words_of
+from parsimony_kernel.core.text import from_json, words_of
 
 MAX_WORDS = 10_000
 
@@ -255,10 +255,7 @@ _MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName",
 def _error_body(text: str) -> tuple[str, str] | None:
     """The message, alone and with the marks, of an error response's body where ``text`` is one, in
     JSON. Whatever else stands in it is data."""
-    try:
-        body = json.loads(text) if text.startswith("{") else {}
-    except (ValueError, RecursionError):
-        return None
+    body = from_json(text, {}) if text.startswith("{") else {}
     error = body.get("error")
     told = error if isinstance(error, Mapping) else body
     message = next((told[key] for key in _MESSAGE_KEYS if isinstance(told.get(key), str)), None)

@@ -1,4 +1,4 @@
-"""The one failure value.
+"""The one failure value, and the refusals.
 
 Values only: no decisions, no waits, no access to a run. ``kind`` selects the retry budget and the
 ladder, ``type`` the hint, and ``effect`` what must not be done next.
@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
 
 _Plain = str | int | float | bool | None
@@ -52,6 +51,21 @@ class Action(StrEnum):
     ask_user = "ask_user"
     handoff = "handoff"
     stop = "stop"
+
+
+class RefusalError(StrEnum):
+    """The five refusals, by their wire names: the ``error`` field of an envelope."""
+
+    invalid_transition = "invalid_transition"
+    unknown_action = "unknown_action"
+    validation_failed = "validation_failed"
+    action_timeout = "action_timeout"
+    action_error = "action_error"
+
+
+# They tell the model what to send instead, and are raised before the action's body runs; the other
+# two report what happened while it ran.
+GUIDANCE = frozenset(RefusalError) - {RefusalError.action_timeout, RefusalError.action_error}
 
 
 class Effect(StrEnum):

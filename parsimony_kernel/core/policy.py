@@ -23,15 +23,12 @@ class RecoveryPolicy(Protocol):
 
     def retry_budget(self, kind: FailureKind) -> int:
         """Return the number of consecutive retries for ``kind``."""
-        ...
 
     def backoff(self, kind: FailureKind, attempt: int) -> float:
         """Return the seconds to wait before retry number ``attempt``, counted from 0."""
-        ...
 
     def decide(self, failure: Failure, state: RunState) -> Action:
         """Return the action, given the counts before this failure."""
-        ...
 
 
 class DefaultPolicy:
@@ -48,9 +45,13 @@ class DefaultPolicy:
     def decide(self, failure: Failure, state: RunState) -> Action:
         action = failure.suggested_action
         assert action is not None  # a Failure always has one after construction
-        prior = state.failure_attempts.get(failure.kind, 0)
-        if action is Action.retry and prior >= self.retry_budget(failure.kind):
-            return Action.handoff
-        if action is Action.narrow_scope and prior >= 1:
-            return Action.handoff
-        return action
+        return self._within_budget(action, failure.kind, state)
+
+    def _within_budget(
+        self, action: Action, kind: FailureKind, state: RunState, *, fewest_retries: int = 0
+    ) -> Action:
+        """Return ``action``, or a handoff if its budget is used up."""
+        if action not in (Action.retry, Action.narrow_scope):
+            return action
+        most = 1 if action is Action.narrow_scope else max(self.retry_budget(kind), fewest_retries)
+        return Action.handoff if state.failure_attempts.get(kind, 0) >= most else action

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from parsimony_kernel.core.kinds import GUIDANCE
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.text import from_json
 
 # The limits for an older result: characters of printed text, and lines of a table.
 BRIEF_TEXT = 600
@@ -47,10 +48,7 @@ def envelope_in(content: Any) -> dict[str, Any] | None:
     """Return the envelope in a tool message; ``None`` if something else wrote the message."""
     if not isinstance(content, str) or not content.startswith("{"):
         return None
-    try:
-        value = json.loads(content)
-    except ValueError:
-        return None
+    value = from_json(content)
     is_ours = isinstance(value, dict) and bool(value.keys() & {"requested", "error"})
     return value if is_ours else None
 

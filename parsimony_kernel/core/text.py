@@ -1,5 +1,6 @@
-"""Make text encodable as UTF-8, format counts, name enumerations, and read any exception's text."""
+"""Make text encodable as UTF-8, format counts, name enumerations, read JSON and exceptions."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
@@ -30,6 +31,17 @@ def encodable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encodable(each) for each in value]
     return value
+
+
+def from_json(text: Any, instead: Any = None) -> Any:
+    """Parse JSON; return ``instead`` if ``text`` is no JSON, or is nested too deeply.
+
+    Line breaks within its strings are accepted: models and services write them.
+    """
+    try:
+        return json.loads(text, strict=False)
+    except (TypeError, ValueError, RecursionError):
+        return instead
 
 
 def words_of(exc: BaseException) -> str:

@@ -9,7 +9,6 @@ saves it completely.
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from parsimony_kernel.core.causes import LOOP
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.tool_calls import loop_signature
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.support import TABLE
+from parsimony_kernel.gate.support import PATTERNS, TABLE
 
 # Calls kept: two rounds of the longest cycle, and two more for a streak that began before it.
 KEPT = 8
@@ -88,8 +87,8 @@ class Repetition:
             The last ``KEPT`` calls, including this one.
         """
         # Memory addresses differ each time and carry no information.
-        whole = _ADDRESS.sub("0x…", observation.strip())
-        told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
+        whole = PATTERNS["memory_address"].sub("0x…", observation.strip())
+        told = whole if read is None else PATTERNS["memory_address"].sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         line = " ".join(told[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
@@ -172,18 +171,6 @@ def _refusal(kind: str, tool: str, known: str) -> Failure:
     )
 
 
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b", re.IGNORECASE)
-_SUBJECT = re.compile(
-    r"""https?://[^\s'"<>]+ | [\w.+-]+@[\w-]+\.[\w.-]+ | "[^"]{1,200}" | (?<!\w)'[^']{1,200}'(?!\w)
-    | `[^`]{1,200}` | (?:[\w.~-]*/)+[\w.-]+
-    | (?<![\w-])(?=[\w-]*[^\W\d])(?=[\w-]*\d)\w[\w-]*""",
-    re.VERBOSE,
-)
-# Numbers and signs that distinguish similar things: C or C++, order 1040.
-_MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
-# Parts of a thing, such as 2023 or Q1, which don't identify the thing itself.
-_PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
-_WORD = re.compile(r"[^\W\d_]+")
 _SAYS_LITTLE = frozenset(TABLE["loops"]["little"].split())
 
 
@@ -191,14 +178,14 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     free = {k: v for k, v in args.items() if k in FREE_TEXT and isinstance(v, str)}
     if sum(map(len, free.values())) > _MAX_TEXT:
         free = {}
-    text = " ".join(free.values())
-    seen_results = {each.strip("\"'`") for each in _SUBJECT.findall(text)}
-    parts = {each for each in seen_results if _PART.fullmatch(each)}
-    rest = _SUBJECT.sub(" ", text)
-    words = {word.casefold() for word in _WORD.findall(rest)}
+    subject, text = PATTERNS["subject"], " ".join(free.values())
+    seen_results = {each.strip("\"'`") for each in subject.findall(text)}
+    parts = {each for each in seen_results if PATTERNS["part"].fullmatch(each)}
+    rest = subject.sub(" ", text)
+    words = {word.casefold() for word in PATTERNS["word"].findall(rest)}
     others = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
-    named = {each for each in map(str, others.values()) if _SUBJECT.fullmatch(each[:200])}
-    marks = sorted({*_MARK.findall(rest), *parts})
+    named = {each for each in map(str, others.values()) if subject.fullmatch(each[:200])}
+    marks = sorted({*PATTERNS["mark"].findall(rest), *parts})
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),

@@ -14,8 +14,7 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
-from parsimony_kernel.core.kinds import Action, Failure
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import Action, Failure, RefusalError
 from parsimony_kernel.core.taxonomy import Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
@@ -175,7 +174,8 @@ def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made
     if broken is None:
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
-    serving = sorted(working if contract.tools is None else contract.tools)
+    limits = (contract.allowed_tools, contract.serving_tools)
+    serving = sorted(working.intersection(*(each for each in limits if each is not None)))
     identifiers = dict(contract.identifiers)
     kept = f", with {_listing(identifiers)}" if identifiers else ""
     remedy = f"The task allows: {', '.join(serving) or 'no tool'}{kept}."

@@ -71,7 +71,6 @@ class BreakerStore(Protocol):
         ``rule`` is pure and may be called more than once; its last answer is returned.
         ``StoreError`` if the state can't be changed.
         """
-        ...
 
 
 def parse(text: str | bytes | None) -> Shared:

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.kinds import GUIDANCE, Failure, FailureKind
 
 Outcome = Literal["completed", "asked", "handed_off", "stopped", "cancelled"]
 

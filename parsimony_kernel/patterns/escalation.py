@@ -7,7 +7,7 @@ execution.
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -54,6 +54,7 @@ async def _nobody(_: EscalationRequest) -> Mapping[str, str]:
     return {"decision": "pending", "action_hash": "not-approved"}
 
 
+@dataclass(eq=False, repr=False)
 class HumanInTheLoop:
     """Escalation to a person.
 
@@ -63,18 +64,12 @@ class HumanInTheLoop:
         reviewer: awaits the person's decision; without one every decision is pending.
     """
 
-    def __init__(
-        self,
-        review_threshold: float = REVIEW_THRESHOLD,
-        max_retries: int = MAX_FAILURES,
-        *,
-        reviewer: Reviewer = _nobody,
-    ) -> None:
-        self.review_threshold = review_threshold
-        self.max_retries = max_retries
-        self.escalation_queue: list[EscalationRequest] = []
-        self._reviewer = reviewer
-        self._tickets = 0
+    review_threshold: float = REVIEW_THRESHOLD
+    max_retries: int = MAX_FAILURES
+    _: KW_ONLY
+    reviewer: Reviewer = _nobody
+    escalation_queue: list[EscalationRequest] = field(default_factory=list, init=False)
+    _tickets: int = field(default=0, init=False)
 
     def should_escalate(
         self,
@@ -110,7 +105,7 @@ class HumanInTheLoop:
             "ticket_id": ticket,
             "reason": request.reason.value,
             "priority": request.priority,
-            "review_decision": dict(await self._reviewer(request)),
+            "review_decision": dict(await self.reviewer(request)),
         }
 
 

@@ -6,6 +6,7 @@ fixed text.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from parsimony_kernel.core.redaction import scrub
@@ -17,6 +18,7 @@ Strategy = Callable[[str], Awaitable[str | None]]
 _UNFOUNDED = frozenset({"direct_generation", "static_fallback"})
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FallbackChain:
     """Chain of ``primary_agent``, ``backup_agent``, ``direct_generation`` and ``static_fallback``.
 
@@ -36,22 +38,10 @@ class FallbackChain:
         "Try again later, or ask support."
     )
 
-    def __init__(
-        self,
-        *,
-        primary_agent: Strategy | None = None,
-        backup_agent: Strategy | None = None,
-        direct_generation: Strategy | None = None,
-        classify: Callable[[str], str] = lambda _: "unknown",
-    ) -> None:
-        self._classify = classify
-        strategies = {
-            "primary_agent": primary_agent,
-            "backup_agent": backup_agent,
-            "direct_generation": direct_generation,
-            "static_fallback": self._static_fallback,
-        }
-        self._strategies = {name: each for name, each in strategies.items() if each is not None}
+    primary_agent: Strategy | None = None
+    backup_agent: Strategy | None = None
+    direct_generation: Strategy | None = None
+    classify: Callable[[str], str] = lambda _: "unknown"
 
     async def execute(self, task: str, requires_live_data: bool = False) -> str:
         """Return the first valid answer, or a text that says there is none and what to do.
@@ -59,8 +49,14 @@ class FallbackChain:
         An answer is valid if it has any text. With ``requires_live_data``, the strategies without
         live data are skipped.
         """
-        for name, strategy in self._strategies.items():
-            if requires_live_data and name in _UNFOUNDED:
+        strategies = {
+            "primary_agent": self.primary_agent,
+            "backup_agent": self.backup_agent,
+            "direct_generation": self.direct_generation,
+            "static_fallback": self._static_fallback,
+        }
+        for name, strategy in strategies.items():
+            if strategy is None or (requires_live_data and name in _UNFOUNDED):
                 continue
             try:
                 text = await strategy(task)
@@ -73,4 +69,4 @@ class FallbackChain:
         return self.DEFAULT_RESPONSE
 
     async def _static_fallback(self, task: str) -> str | None:
-        return self.FALLBACK_RESPONSES.get(self._classify(task))
+        return self.FALLBACK_RESPONSES.get(self.classify(task))

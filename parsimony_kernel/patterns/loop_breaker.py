@@ -5,12 +5,13 @@ results, so three different orders looked up in a row are a loop to it. A run us
 instead, which judges calls together with their results.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any, TypedDict
+
+from parsimony_kernel.core.effects import action_sha
 
 # Arguments whose words say what a call is about.
 _INTENT_FIELDS = ("query", "prompt", "text", "task")
@@ -24,6 +25,7 @@ class PastCall(TypedDict):
     intent_text: str
 
 
+@dataclass(eq=False, repr=False)
 class LoopBreaker:
     """Detector that checks each call, before it is made, for a loop.
 
@@ -34,24 +36,17 @@ class LoopBreaker:
         semantic_threshold: similarity, 0 to 1, from which two texts count as similar.
     """
 
-    def __init__(
-        self,
-        max_steps: int = 15,
-        max_identical: int = 3,
-        same_tool_streak: int = 5,
-        semantic_threshold: float = 0.9,
-    ) -> None:
-        self.max_steps = max_steps
-        self.max_identical = max_identical
-        self.same_tool_streak = same_tool_streak
-        self.semantic_threshold = semantic_threshold
-        self.tool_call_history: list[PastCall] = []
+    max_steps: int = 15
+    max_identical: int = 3
+    same_tool_streak: int = 5
+    semantic_threshold: float = 0.9
+    tool_call_history: list[PastCall] = field(default_factory=list, init=False)
 
     def check(self, tool_name: str, args: Mapping[str, Any]) -> bool:
         """Whether this call would be a loop; if not, add it to the history."""
         call = PastCall(
             tool=tool_name,
-            args_hash=_hash_of(tool_name, args),
+            args_hash=action_sha(tool_name, args),
             intent_text=_intent_of(tool_name, args),
         )
         if (
@@ -78,11 +73,6 @@ class LoopBreaker:
             >= self.semantic_threshold
             for past in window
         )
-
-
-def _hash_of(tool_name: str, args: Mapping[str, Any]) -> str:
-    canonical = json.dumps([tool_name, dict(args)], sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _intent_of(tool_name: str, args: Mapping[str, Any]) -> str:

@@ -88,13 +88,12 @@ async def with_retry(
     Raises the last attempt's exception unchanged. A fault that is not retryable, or whose
     ``Retry-After`` is more than two minutes, is raised at once.
     """
+    # A multiplier of 1 would make the first wait exactly the minimum, for everybody at once.
+    random = wait or tenacity.wait_random_exponential(multiplier=2, min=MIN_WAIT_S, max=MAX_WAIT_S)
     retrying = tenacity.AsyncRetrying(
         sleep=clock.sleep,
         stop=tenacity.stop_after_attempt(attempts),
-        # A multiplier of 1 would make the first wait exactly the minimum, for everybody at once.
-        wait=_AsAsked(
-            wait or tenacity.wait_random_exponential(multiplier=2, min=MIN_WAIT_S, max=MAX_WAIT_S)
-        ),
+        wait=lambda retry_state: _wait_s(random, retry_state),
         retry=tenacity.retry_if_exception(lambda exc: is_retryable(exc) and not _is_long(exc)),
         before_sleep=_tell,
         reraise=True,
@@ -120,20 +119,14 @@ async def call_llm_with_retry(
     )
 
 
-class _AsAsked(wait_base):
-    """Wait of the provider's ``Retry-After`` plus the random wait's excess over its minimum.
+def _wait_s(random: wait_base, retry_state: tenacity.RetryCallState) -> float:
+    """Return the provider's ``Retry-After`` plus the random wait's excess over its minimum.
 
     The jitter keeps clients with the same ``Retry-After`` from coming back at the same moment.
     """
-
-    def __init__(self, random: wait_base) -> None:
-        self._random = random
-
-    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
-        seconds = self._random(retry_state)
-        exc = _exception(retry_state)
-        asked = None if exc is None else _asked_by(exc)
-        return seconds if asked is None else max(seconds, asked + seconds - MIN_WAIT_S)
+    seconds, exc = random(retry_state), _exception(retry_state)
+    asked = None if exc is None else _asked_by(exc)
+    return seconds if asked is None else max(seconds, asked + seconds - MIN_WAIT_S)
 
 
 def _tell(retry_state: tenacity.RetryCallState) -> None:

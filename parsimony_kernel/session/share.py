@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.kinds import HELD, Failure
+from parsimony_kernel.core.kinds import GUIDANCE, HELD, Failure, RefusalError
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
-from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.column_check import LISTS_COLUMNS
 from parsimony_kernel.gate.envelope import Envelope, bounded, plain
 from parsimony_kernel.gate.gate import StepOutcome

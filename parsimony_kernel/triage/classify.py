@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from parsimony_kernel.core.error_table import of_step
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.triage.constraints import Constraint, breaks
 
 _TRANSIENT = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
@@ -28,7 +29,6 @@ class Classifier(Protocol):
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
         """Classify the failure that ended ``trajectory``."""
-        ...
 
 
 class RulesClassifier:
@@ -135,30 +135,24 @@ def from_messages(messages: Iterable[Any]) -> list[Step]:
             for call in requested:
                 made.append([message.get("content"), call, None])
                 waiting.setdefault(str(call["id"]), []).append(made[-1])
-    return [_step(index, said, call, _read(told)) for index, (said, call, told) in enumerate(made)]
+    return [_step(index, *each) for index, each in enumerate(made)]
 
 
-def _step(index: int, said: str | None, call: Mapping[str, Any], answer: Any) -> Step:
-    name = call["function"]["name"]
+def _step(index: int, said: str | None, call: Mapping[str, Any], told: Any) -> Step:
+    name, given = call["function"]["name"], call["function"]["arguments"]
+    answer = from_json(told, told)
     error = answer.get("error") if isinstance(answer, Mapping) else None
     return Step(
         index=index,
         action=name,
         tool_called=name,
-        tool_input=_read(call["function"]["arguments"]),
+        tool_input=from_json(given, given),
         tool_output=None if error else answer,
         llm_output=said,
         error=None if error is None else _told(answer),
         exception_type=answer.get("error_type") if error else None,
         metadata={"refusal": error} if error else {},
     )
-
-
-def _read(text: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        return text
 
 
 def _told(envelope: Mapping[str, Any]) -> str:

@@ -54,14 +54,8 @@ class PolicyRecovery(DefaultPolicy):
         """Return the action that carries out ``plan``; a handoff if its budget is used up."""
         if plan is None:
             return super().decide(failure, state)
-        action = plan.carried_out_by
-        prior = state.failure_attempts.get(failure.kind, 0)
-        allowed = {
-            # A kind with no retries by default gets one if a strategy asks for it.
-            Action.retry: max(1, self.retry_budget(failure.kind)),
-            Action.narrow_scope: 1,
-        }
-        return Action.handoff if prior >= allowed.get(action, prior + 1) else action
+        # A kind with no retries by default gets one if a strategy asks for it.
+        return self._within_budget(plan.carried_out_by, failure.kind, state, fewest_retries=1)
 
 
 # Public alias.

@@ -7,6 +7,7 @@ verbatim, the answer is ``UNKNOWN``. Nothing else in the model's answer is used.
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -31,6 +32,7 @@ _SYSTEM = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LLMClassifier:
     """Classifier that asks a model once per failure; without a valid quote it is ``UNKNOWN``.
 
@@ -41,18 +43,11 @@ class LLMClassifier:
         timeout_s: deadline of the request in seconds.
     """
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        cancellation: CancellationRequest | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-        timeout_s: float = 30.0,
-    ) -> None:
-        self._model = model
-        self._cancellation = cancellation or CancellationRequest()
-        self._clock = clock
-        self._timeout_s = timeout_s
+    model: ChatModel
+    _: KW_ONLY
+    cancellation: CancellationRequest | None = None
+    clock: Clock = SYSTEM_CLOCK
+    timeout_s: float = 30.0
 
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
@@ -68,8 +63,9 @@ class LLMClassifier:
         )
         told = f"{block('task', _data(task))}\n{block('record', _data(record))}"
         messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": told}]
-        request = ModelRequest(messages, timeout_s=self._timeout_s)
-        heard = call_llm(self._model, request, cancellation=self._cancellation, clock=self._clock)
+        request = ModelRequest(messages, timeout_s=self.timeout_s)
+        stop = self.cancellation or CancellationRequest()
+        heard = call_llm(self.model, request, cancellation=stop, clock=self.clock)
         answers = [item async for item in heard if isinstance(item, Completion)]
         passages = [text for step in fields for text in step.values()]
         said = answers[0].message.content if answers else None

@@ -309,16 +309,7 @@ async def _replan_then_roll_back(context: FailureContext) -> RecoveryAction:
 
 
 # Document 004's strategy for each type, and for the deadline.
+_NAMED = {**STRATEGIES, "replan_then_roll_back": _replan_then_roll_back}
 _DEFAULTS: Mapping[FailureType, Strategy] = {
-    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
-    FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: _replan_then_roll_back,
-    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
-    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
-    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
-    FailureType.CONTEXT_OVERFLOW: replan,
-    FailureType.GOAL_DRIFT: replan,
-    FailureType.EXTERNAL_FAULT: backoff_and_retry,
-    FailureType.TIMEOUT: backoff_and_retry,
-    FailureType.UNKNOWN: escalate,
+    kind: _NAMED[name] for kind, name in column("strategy").items()
 }

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.choices import ids_of
+from parsimony_kernel.core.kinds import GUIDANCE
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import escape as esc

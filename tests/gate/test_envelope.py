@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import Effect, Failure, FailureKind, RefusalError
 from parsimony_kernel.gate.envelope import (
     MAX_BYTES,
     MAX_DEPTH,

@@ -181,7 +181,8 @@ async def test_thread_ending_within_grace_counts_as_stopped(
         release.wait()
 
     async def let_go() -> None:
-        await stop.wait()
+        with pytest.raises(Cancelled):
+            await stop.race(asyncio.Event().wait())
         for _ in range(20):
             await asyncio.sleep(0)
         release.set()

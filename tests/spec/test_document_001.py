@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from parsimony_kernel.agent.failure.kinds import Effect, FailureKind
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import RefusalError
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
 from parsimony_kernel.tools import Tool, Tools, Validator, tool

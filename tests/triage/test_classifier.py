@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, facts_of, step_of
-from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
-from parsimony_kernel.core.refusals import RefusalError
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised, RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say

@@ -81,7 +81,7 @@ async def test_stop_ends_the_wait() -> None:
     class Forever(ManualClock):
         async def sleep(self, seconds: float) -> None:
             stop.set("enough")
-            await CancellationRequest().wait()
+            await asyncio.Event().wait()
 
     stop = CancellationRequest()
     state = RunState(cancellation=stop)
