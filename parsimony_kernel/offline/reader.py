@@ -444,9 +444,6 @@ class Reader:
 
     # -- what the slots come to ----------------------------------------------------------------
 
-    def _names_rows(self) -> bool:
-        return bool(re.search(r"\bT\d|\brows?\b", self.text))
-
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
         query, compared = self.query, self.compared
@@ -561,7 +558,7 @@ class Reader:
         is_undrawn = any(g.is_time or g.part for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
-        is_part = query.do == "rows" and not self._names_rows()
+        is_part = query.do == "rows" and not clause("rows", self.text)
         no_if(is_part and clause("part", " ".join(t.low for t in self.tokens)), "whole")
         is_part = is_part and not (query.columns or query.filters or query.sort)
         no_if(is_part, "nothing", self.table.name)
@@ -578,7 +575,7 @@ class Reader:
             no_if(not is_even, "rolling", time.label)
         elif not query.columns:
             no_if(query.window and not query.agg, "unused", query.window)
-            is_said = self._names_rows() or query.filters or query.agg or self.bare
+            is_said = clause("rows", self.text) or query.filters or query.agg or self.bare
             no_if(not is_said, "nothing", self.table.name)
             is_amount = {*fold(self.table.name)} & english.filler("amounts") and not query.filters
             is_open = is_amount or any(g.is_measure for g in query.groups)
@@ -587,11 +584,11 @@ class Reader:
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg:
-            times = [g for g in query.groups if g.is_time and not g.part]
-            is_date = any(g.kind == "date" for g in times)
+            along = next((g for g in query.groups if g.is_time and not g.part), None)
+            is_date = along is not None and along.kind == "date"
             drawn = query.chart in ("line", "auto") or (is_date and "over time" in self.text)
-            drawn = drawn and times and not (query.window or query.limit)
-            if drawn and (is_date or query.groups[1:] or self._distinct(times[0]) == 1):
+            drawn = drawn and not (query.window or query.limit)
+            if along and drawn and (is_date or query.groups[1:] or self._distinct(along) == 1):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = self._function()
