@@ -361,8 +361,12 @@ class Run:
         ]
 
     def _drained(self) -> Iterator[ev.AgentEvent]:
-        """Yield the host's events, and record published artifacts as those of this run."""
-        turn = self.state.turn
+        """Yield the events that the host emitted, and add them to the state.
+
+        Published artifacts are recorded as this run's, and model calls of tools count towards its
+        cost.
+        """
+        state, turn = self.state, self.state.turn
         for event in self.hooks.drain():
             if isinstance(event, ev.ArtifactPublished):
                 minted = event.model_dump(include={"kind", "logical_id", "content_sha"})
@@ -371,6 +375,10 @@ class Run:
                     turn.minted_refs.append(minted)
                 if event.live_name and name not in turn.minted_live_names:
                     turn.minted_live_names.append(name)
+            elif isinstance(event, ev.LLMCallCompleted):
+                state.cumulative_prompt_tokens += event.prompt_tokens
+                state.cumulative_completion_tokens += event.completion_tokens
+                state.cumulative_cost_usd += event.cost_usd or 0.0
             yield event
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:

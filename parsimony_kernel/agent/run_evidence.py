@@ -83,5 +83,5 @@ def _is_request(message: dict[str, Any]) -> bool:
 
 
 def _inventory(text: str) -> dict[str, Any]:
-    given = from_json(inside(CONTEXT_TAG, text))
+    given = from_json(text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0])
     return given if isinstance(given, dict) else {}

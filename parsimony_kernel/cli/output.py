@@ -33,7 +33,10 @@ def say(text: str) -> None:
 
 def give(arguments: Namespace, facts: Mapping[str, Any], text: str, *, ok: bool = True) -> int:
     """Write ``facts`` as JSON if asked to, else ``text``; return the exit code for ``ok``."""
-    say(json.dumps(facts, indent=2) if arguments.json else text)
+    if arguments.json:
+        as_json(facts)
+    else:
+        say(text)
     return DONE if ok else FAILED
 
 

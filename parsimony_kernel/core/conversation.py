@@ -37,7 +37,7 @@ def block(tag: str, body: str) -> str:
 
 
 def inside(tag: str, text: str) -> str:
-    """Return the body of the first block ``tag`` in ``text``; empty if there is none."""
+    """Return what stands between the first line that opens ``tag`` and the last that closes it."""
     return text.partition(f"<{tag}>\n")[2].rpartition(f"\n</{tag}>")[0]
 
 

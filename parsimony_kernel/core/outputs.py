@@ -16,8 +16,8 @@ from parsimony_kernel.core.text import utf8
 MAX_TABLE_TEXT = 3_900
 
 Kind = Literal["table", "series", "unnamed series"]
-# Whether several texts of a column differ only in capitals or outer spaces.
-Spellings = Literal["", "several", "unchecked"]
+# Whether several texts of a column differ only in capitals or outer spaces, or some are blank.
+Spellings = Literal["", "several", "blank", "unchecked"]
 
 # Code may print a lone surrogate, which JSON cannot encode.
 Text = Annotated[str, AfterValidator(utf8)]

@@ -34,6 +34,10 @@ _SAID = frozenset(
     {"requested", "error", "message", "error_type", "error_message", "result", "state"}
     | {"valid_next_actions", "note"}
 )
+_SPELLINGS = {
+    "several": "some values differ only in capitals or outer spaces",
+    "blank": "some values are blank",
+}
 _CALLED = {"not_found": "Found in no result, and marked so for the person"}
 # Calls that were not started, so these are not failures.
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
@@ -306,8 +310,8 @@ def _column(column: dict[str, Any]) -> str:
         facts.insert(0, "index")
     if missing := column.get("missing"):
         facts.append(f"{missing:,} missing")
-    if column.get("spellings") == "several":
-        facts.append("some values are blank, or differ only in capitals or outer spaces")
+    if told := _SPELLINGS.get(column.get("spellings", "")):
+        facts.append(told)
     name = str(column.get("name"))
     shown = name if name == name.strip() else repr(name)
     return f"{shown} ({', '.join(facts)})"

@@ -36,7 +36,8 @@ def encodable(value: Any) -> Any:
 def from_json(text: Any, instead: Any = None) -> Any:
     """Parse JSON; return ``instead`` if ``text`` is no JSON, or is nested too deeply.
 
-    Line breaks within its strings are accepted: models and services write them.
+    Line breaks and other control characters within its strings are accepted: models and services
+    write them.
     """
     try:
         return json.loads(text, strict=False)

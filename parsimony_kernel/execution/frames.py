@@ -231,7 +231,9 @@ def _spellings(column: Any) -> Spellings:
         texts.update(each for each in part.to_numpy() if type(each) is str)
         if len(column) > SPELLED_ROWS or len(texts) > SPELLED_TEXTS:
             return "unchecked"
-    return "several" if len({each.strip().casefold() for each in texts} - {""}) < len(texts) else ""
+    said = {each for each in texts if each.strip()}
+    is_several = len({each.strip().casefold() for each in said}) < len(said)
+    return "several" if is_several else "blank" if len(said) < len(texts) else ""
 
 
 def _null_counts(table: Any) -> list[int | None]:

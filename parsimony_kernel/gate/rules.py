@@ -173,9 +173,10 @@ def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made
     broken = contract.violation(attempt.action, attempt.inputs, parameters)
     if broken is None:
         return None
-    working = {name for name, each in attempt.tools.items() if is_work(each)}
-    limits = (contract.allowed_tools, contract.serving_tools)
-    serving = sorted(working.intersection(*(each for each in limits if each is not None)))
+    stated = (contract.allowed_tools, contract.serving_tools)
+    limits = [each for each in stated if each is not None]
+    names = {name for name, each in attempt.tools.items() if limits or is_work(each)}
+    serving = sorted(names.intersection(*limits))
     identifiers = dict(contract.identifiers)
     kept = f", with {_listing(identifiers)}" if identifiers else ""
     remedy = f"The task allows: {', '.join(serving) or 'no tool'}{kept}."

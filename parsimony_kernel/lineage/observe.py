@@ -178,8 +178,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     """Return the names bound to one of the objects ``held``, by id."""
-    counts = zip(held, map(getrefcount, held.values()), strict=True)
-    bound = bound_to({key: held[key] for key, n in counts if n > _OF_ONE_HOLDER}, namespace)
+    if id(namespace) not in held:  # else it may be that one holder itself
+        counts = zip(held, map(getrefcount, held.values()), strict=True)
+        held = {key: held[key] for key, n in counts if n > _OF_ONE_HOLDER}
+    bound = bound_to(held, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
 
 

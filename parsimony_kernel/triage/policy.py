@@ -308,8 +308,8 @@ async def _replan_then_roll_back(context: FailureContext) -> RecoveryAction:
     return await (rollback_to_checkpoint(context, max_attempts=2) if again else replan(context))
 
 
-# Document 004's strategy for each type, and for the deadline.
 _NAMED = {**STRATEGIES, "replan_then_roll_back": _replan_then_roll_back}
+# Document 004's strategy for each type, and for the deadline.
 _DEFAULTS: Mapping[FailureType, Strategy] = {
-    kind: _NAMED[name] for kind, name in column("strategy").items()
+    kind: _NAMED[column("strategy")[kind]] for kind in FailureType
 }

@@ -33,8 +33,8 @@ _CUT_OFF = "If the kernel restarted, the turn was cut off here: run it and the c
 _UNDESCRIBED = "A chart without a description"
 # A page of the workspace, in which the notebook lies.
 _PAGE = re.compile(r"(?:\.\./)*reports/[\w-]+\.html\Z")
-# What a question is about, where it quotes one thing: "Which column do you mean by 'heat'?"
-_ABOUT = re.compile(r"(?is)(?:which|what)\b[^']*\s'([^']{1,80})'[^']*")
+# What a question of ours is about: "Which column do you mean by 'heat'?"
+_ABOUT = re.compile(r"(?s)Which\b[^']*\bdo you mean\b[^']*'([^']{1,80})'\?")
 # The arguments of a publishing tool that describe it, best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 

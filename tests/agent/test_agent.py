@@ -18,7 +18,13 @@ from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import MAX_PINNED, AgentGuardrails
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.events import RunCompleted, TextDelta, UserInputRequested
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    LLMCallCompleted,
+    RunCompleted,
+    TextDelta,
+    UserInputRequested,
+)
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
@@ -27,7 +33,7 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
-from parsimony_kernel.tools import Tools
+from parsimony_kernel.tools import Tools, tool
 
 ASK = call("ask_user", question="Which?")
 DONE = call("return_done", summary="ok")
@@ -250,3 +256,25 @@ async def test_model_probed_by_another_run_is_skipped() -> None:
     assert isinstance(other.reply, Failure)
     assert other.reply.metadata["breaker"] == "open"
     await probing.aclose()
+
+
+async def test_model_calls_of_a_hosts_tool_count_towards_the_budget() -> None:
+    class Host(RunHooks):
+        def drain(self) -> list[AgentEvent]:
+            return [LLMCallCompleted(model="host/judge", prompt_tokens=9_000, completion_tokens=1)]
+
+    @tool
+    def judge(text: str) -> str:
+        """Ask a model of the host."""
+        return text
+
+    steps = [call("judge", text="a"), call("judge", text="b"), DONE]
+    agent = Agent(
+        ScriptedModel(steps),
+        tools=[judge],
+        hooks=Host(),
+        guardrails=AgentGuardrails(max_tokens=20_000),
+        suspension_secret="s",
+    )
+    (asked,) = [each async for each in agent.run("judge") if isinstance(each, UserInputRequested)]
+    assert "token budget" in asked.question

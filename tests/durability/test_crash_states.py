@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,8 +33,8 @@ ACTS = [
 
 @pytest.fixture
 def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Builds each state once and checks it, and from every ``stride``-th on that it goes on;
-    prints how many there were."""
+    """Builds each state once and checks it; prints how many there were. Of those with as many
+    announcements, the first and every ``stride``-th show that the next process goes on."""
 
     def run(
         seams: list[tuple[Seam, int]],
@@ -46,7 +47,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         # Only the memory is looked at: nothing waits for a disk, and no thread does so.
         monkeypatch.setattr(durable, "_flush_all", lambda _handles: None)
         monkeypatch.setattr(os, "fsync", lambda _handle: None)
-        seen = set[object]()
+        seen, met = set[object](), Counter[object]()
         enumerated = 0
         for seam, before in seams:
             for announced, state in states_at_every_step(seam.ops, most=most, before=before):
@@ -57,8 +58,9 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
                 place = tmp_path / "state"
                 build(state, place)
                 check(place, announced)
-                if goes_on and len(seen) % stride == 0:
+                if goes_on and met[announced] % stride == 0:
                     goes_on(place, announced)
+                met[announced] += 1
                 seen.add(key)
                 shutil.rmtree(place)
         print(f"{enumerated} states enumerated, {len(seen)} of them distinct")

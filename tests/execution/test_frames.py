@@ -69,6 +69,8 @@ def test_dtypes_have_plain_names() -> None:
     [
         (["North", "South", None], ""),
         (["North", "north ", "South"], "several"),
+        (["North", "", None], "blank"),
+        (["North", " ", "north"], "several"),
         ([1, 2, 2], ""),
         ([{"a": 1}, "x"], ""),
         ([f"t{at}" for at in range(SPELLED_TEXTS + 1)], "unchecked"),

@@ -230,6 +230,8 @@ DOWNLOAD = "import pandas as pd\ntry:\n    pd.read_csv('http://data.example.inva
     ids=["a program", "a download"],
 )
 async def test_late_download_may_be_retried(tmp_path: Path, code: str, effect: Effect) -> None:
+    import pandas  # noqa: F401 - the deadline is for the download
+
     tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=1)
     asking = Approving(Approval.auto, lambda code: (), tmp_path)
     gate = Gate(tools, timeout_s=60, approvals=asking)

@@ -201,7 +201,7 @@ def test_refusal_accounts_for_columns_code_adds_first() -> None:
     """Programs made at random: each one that is refused fails for want of that very column."""
     draw = random.Random(11)
     refused = 0
-    for _ in range(2_000):
+    for _ in range(4_000):
         lines = [
             draw.choice(LINES).replace("{}", draw.choice(["zzz", "yyy", "Horsepower", "day"]))
             for _ in range(draw.randint(1, 4))

@@ -170,11 +170,22 @@ def test_number_matches_identifier_written_the_same() -> None:
     assert ActionContract(None, None, {"flag": "True"}).violation("q", {"flag": True}) is not None
 
 
-async def test_refusal_lists_working_tools_without_manifest() -> None:
+@pytest.mark.parametrize(
+    ("allowed", "serving", "listed"),
+    [
+        (None, None, ["query_db", "track"]),
+        ({"return_done", "return_unable"}, None, ["return_done", "return_unable"]),
+        ({"track", "other"}, {"track", "plan"}, ["track"]),
+    ],
+)
+async def test_refusal_lists_what_the_contract_allows(
+    allowed: set[str] | None, serving: set[str] | None, listed: list[str]
+) -> None:
     tools = Tools([query_db, track, plan]) + termination_tools()
-    stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
+    allowed_, serving_ = (None if each is None else frozenset(each) for each in (allowed, serving))
+    stage, *_ = task_stages(ActionContract(allowed_, serving_, {"order_id": "A102"}))
     outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
-    assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
+    assert outcome.envelope["details"]["allowed_tools"] == listed
 
 
 @pytest.mark.parametrize(

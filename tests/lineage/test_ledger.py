@@ -44,6 +44,12 @@ def test_changed_alias_is_read_at_earlier_version(notebook: Notebook) -> None:
     assert refs(notebook.ran("b['x'] = 1")) == ({"a": 1, "b": 1}, {"a": 2, "b": 2})
 
 
+def test_change_through_the_namespace_itself_is_seen(notebook: Notebook) -> None:
+    notebook.cell("\n".join(f"other{n} = [{n}]" for n in range(200)))
+    notebook.cell("import pandas as pd\nx = pd.DataFrame({'a': [1, 2]})\nm = globals().get")
+    assert notebook.cell("m('x')['b'] = 3").changed == ("x",)
+
+
 def test_same_cell_twice_is_two_runs(notebook: Notebook) -> None:
     first, second = notebook.ran("a = []"), notebook.ran("a = []")
     assert (first.number, second.number) == (1, 2)

@@ -163,6 +163,7 @@ VERSIONS: list[tuple[str, str | None]] = [
     ("1.111.0", "litellm 1.111.0 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
     ("1.82.7", "compromised"),
     ("1.82.8", "compromised"),
+    ("unknown", "litellm unknown is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
 ]
 
 
@@ -198,8 +199,9 @@ def test_installed_litellm_passes() -> None:
 def test_tested_range_matches_pyproject() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (wanted,) = [line for line in declared if re.match(r"litellm\b", line)]
-    tried = set(litellm_model.TRIED.split(","))
-    assert "!=1.106.*" in tried <= set(wanted.removeprefix("litellm").split(","))
+    compromised = {f"!={each}" for each in litellm_model._COMPROMISED}
+    ours = {*litellm_model.TRIED.split(","), *compromised}
+    assert set(wanted.removeprefix("litellm").split(",")) == ours
 
 
 def test_known_providers_match_litellm() -> None:

@@ -203,6 +203,8 @@ def test_declined_step_says_where_it_was_declined_that_it_was_not_run() -> None:
     [
         ("Which column of `weather` do you mean by 'temperature'?", "temperature"),
         ("Which date do you mean for '2024'?", "2024"),
+        ("What do I do with rows of 'x.csv'?", "What do I do with rows of 'x.csv'?"),
+        ("Which file do I delete: 'raw.csv'?", "Which file do I delete: 'raw.csv'?"),
         ("Which of 'a' and 'b' is it?", "Which of 'a' and 'b' is it?"),
         ("Which of O'Neill's columns?", "Which of O'Neill's columns?"),
         ("May 'x.csv' be written?", "May 'x.csv' be written?"),
