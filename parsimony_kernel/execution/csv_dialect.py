@@ -28,7 +28,6 @@ _NUMBER = re.compile(r"-?\d[\d.,]*")
 _COMMA = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+|-?\d+,(?:\d{1,2}|\d{4,})")
 _POINT = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+|-?\d+\.(?:\d{1,2}|\d{4,})")
 _GROUPS = re.compile(r"-?[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*")
-_CODE = re.compile(r"0\d+")
 # What stands for a missing number; pandas knows others, such as "n/a", by itself.
 _ABSENT = frozenset({"-", "–", "—", "?", "k.A.", "k. A.", "n.a.", "unknown"})
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{4}( \d{1,2}:\d{2}(:\d{2})?)?")
@@ -98,10 +97,6 @@ def readings(head: bytes) -> list[Reading]:
     options |= {"na_values": absent} if absent else {}
     dates = {name: each for name, each in amounts.items() if all(map(_DATE.fullmatch, each))}
     numbers = {name: each for name, each in amounts.items() if not any(map(_DATE.fullmatch, each))}
-    # Digits behind a nought name things: "00420".
-    codes = [name for name, each in numbers.items() if name and any(map(_CODE.fullmatch, each))]
-    options |= {"dtype": dict.fromkeys(codes, "str")} if codes else {}
-    numbers = {name: each for name, each in numbers.items() if name not in codes}
     plain = [_SIGNS.sub("", each) for values in numbers.values() for each in values]
     # Of decimal commas in one column beside points in another, pandas can read only one.
     if any(map(_COMMA.fullmatch, plain)) and any(map(_POINT.fullmatch, plain)):

@@ -99,8 +99,13 @@ class Column:
     @property
     def is_unordered(self) -> bool:
         """Whether its texts are numbers or dates, or name parts of the calendar."""
-        is_part = self.name.casefold() in words.table()["parts"]
-        return self.kind == "text" and (is_part or self.looks("amount"))
+        return self.kind == "text" and (self.is_calendar or self.looks("amount"))
+
+    @property
+    def is_calendar(self) -> bool:
+        """Whether it names months or days; "Q1" and "W01" are in order."""
+        is_plain = self.kind == "text" and not re.search(r"\d", " ".join(self.samples))
+        return is_plain and self.name.casefold() in words.table()["parts"]
 
     @property
     def is_time(self) -> bool:

@@ -104,7 +104,7 @@ class _Planner:
         is_told = self.turn.last.startswith("Not done; it was ")
         steps = [*(f"`{each}`" for each in self._suggestions()), *[REAL_MODEL][is_told:]]
         steps = [] if "This was not allowed." in why else steps
-        why = " ".join([why, *self.loads, *self.saves])
+        why = " ".join([why, *self.answers, *self.loads, *self.saves])
         return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
@@ -158,6 +158,8 @@ class _Planner:
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part)
             is_more = part[: len(self.part)] == self.part
+            is_it = query.sort and {"it", "them"} & {t.text for t in part}
+            no_if(is_it and not (is_more or self.loaded or self.kept), "whole")
             self.part, self.table = part, query.table
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
@@ -187,28 +189,28 @@ class _Planner:
 
     def _load_file(self, path: str, name: str) -> None:
         kind = words.table()["spellings"]["files"].get(path.casefold().rpartition(".")[2])
-        unread, ways, question = f"{path} cannot be read", dict[str, Any](), ""
+        reading: dict[str, Any] = {"options": {}}
+        unread = f"{path} cannot be read"
         if kind == "excel":
             why = f"Look which sheets {path} has"
             sheets = self._looked(code.text("sheets", path), why, unread)
             no_if(sheets is None, "sheets", path)
-            ways = {each: {"options": {"sheet_name": each}} for each in sheets if sheets[1:]}
-            question = f"{path} has several sheets. Which do you mean?"
-        elif kind == "csv":
-            why = f"Look how {path} is written"
-            found = self._looked(code.text("sniffed", path), why, unread) or ()
-            ways = {each.pop("says"): each for each in found}
-            question = f"{path} can be read in {len(ways)} ways. Which one?"
-        chosen = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
-        reading = ways.get(chosen, {"options": {}})
-        self.notes += [f"Read {path} with {in_words(**reading)}."] * any(reading.values())
-        name = name or _named((kind == "excel" and chosen) or path)
-        call = self._called("run_code", code.load(path, name, reading))
-        no_if(call.error, "step", unread, call.error[:300])
-        # What the call itself told: the same name may have been loaded in another way since.
-        table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
-        if table is None:
-            raise Unclear(f"{path} holds no table.")
+            if sheets[1:]:
+                sheet = self.turn.choose(f"{path} has several sheets. Which do you mean?", sheets)
+                reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
+        name = name or _named(path)
+        table, error = self._loaded(path, name, reading)
+        # It may be written in another way than pandas expects.
+        is_odd = table is None or any(
+            c.looks("odd") or clause("odd_name", c.name) for c in table.columns
+        )
+        if kind == "csv" and is_odd and "no such file" not in error:
+            reading = self._sniffed(path)
+        if any(reading.values()) and kind == "csv":
+            table, error = self._loaded(path, name, reading)
+            self.notes.append(f"Read {path} with {in_words(**reading)}.")
+        no_if(table is None, "step", unread, error[:300] or "It holds no table.")
+        assert table is not None
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
@@ -219,6 +221,21 @@ class _Planner:
         self.loaded.append(table)
         self.subject = name
         self.taken.add(name)
+
+    def _loaded(self, path: str, name: str, reading: dict[str, Any]) -> tuple[Table | None, str]:
+        """The table that a file holds, read in one way, and the error."""
+        call = self._called("run_code", code.load(path, name, reading))
+        # What the call itself told: the same name may have been loaded in another way since.
+        table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
+        return (None if call.error else table), call.error
+
+    def _sniffed(self, path: str) -> dict[str, Any]:
+        """How a text file is written."""
+        readings = self._looked(code.text("sniffed", path), f"Look how {path} is written")
+        ways = {each.pop("says"): each for each in readings or ()}
+        question = f"{path} can be read in {len(ways)} ways. Which one?"
+        says = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
+        return dict(ways.get(says, {"options": {}}))
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""

@@ -189,10 +189,9 @@ class Reader:
         is_word = not is_said and clause("words", f"{before} {behind}|{low}|{after}")
         is_word |= low == "time" and behind == "over" and not any(c.is_time for c in exact)
         # "Total score" beside a column score may be its total.
-        is_of_it = english.aggregate(low.partition(" ")[0]) and self.table.called(
-            low.partition(" ")[2]
-        )
-        is_word |= bool(is_of_it and not is_quoted)
+        rest = self.table.called(low.partition(" ")[2])
+        is_of_it = rest and " " in text and english.aggregate(low.partition(" ")[0])
+        is_word |= bool(is_of_it and not is_said)
         no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
@@ -262,8 +261,6 @@ class Reader:
             # "Orders" are rows more likely than order_no, "units" no unit_price.
             is_many = singular(words.casefold()) in {*fold(column.plain)[:-1]} - {words.casefold()}
             is_number = want == "measure" or (want == "ranked" and column.kind == "number")
-            # "Nights per booking" are no table of the rows.
-            is_number |= want == "group" and column == self.table.columns[0]
             no_if(is_number and (column.is_code or is_many), "counted", words)
             again = ", as before" * (len(fit) > 1 and question not in self.turn.replies)
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
@@ -512,7 +509,9 @@ class Reader:
         is_of_all = is_of_all and (kept < 2 or query.any_of) and not query.groups[1:]
         is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         # The share of a column of 0 and 1 may be that of each group's rows.
-        is_clear = is_clear and not any({*c.samples} <= {"0", "1"} for c in query.columns)
+        is_clear = is_clear and not any(
+            {*c.samples} in ({"0"}, {"1"}, {"0", "1"}) for c in query.columns
+        )
         no_if(query.share and (query.window or not is_clear), "share")
         unknown = [c.label for c in of if c.missing and query.share]
         query.notes += [f"Rows without {each} count as not so" for each in unknown]
@@ -534,12 +533,14 @@ class Reader:
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         money = english.table()["spellings"]["money"]
         said = {money[t.text] for t in self.tokens if t.text in money}
-        used = (*query.columns, *(f.column for f in query.filters))
+        used = [f.column for f in query.filters if f.op[0] in "<>=b"] or query.columns
         other = [c.name for c in used if said and c.currency and c.currency not in said]
         no_if(other, "money", *other[:1])
         is_along = query.window or query.chart in ("line", "area")
-        texts = [g.name for g in query.groups if g.is_unordered and is_along]
-        no_if(texts, "compute", *texts[:1])
+        # Groups beside a time have no order of their own.
+        is_hue = any(g.is_time for g in query.groups)
+        texts = [g.name for g in query.groups if g.is_calendar or (g.is_unordered and not is_hue)]
+        no_if(is_along and texts, "compute", *texts[:1])
         # A month has its year; "per year by start" names the date that the year is of.
         of = {(g.base, g.part) for g in query.groups if g.part and g.kind != "cycle"}
         for coarse in [g for g in query.groups if g.part in ("", "year")]:
@@ -605,8 +606,7 @@ class Reader:
         no_if(not column.is_measure, "compute", column.name)
         # "Total price" is a total, whether that is the column's name or the function's.
         is_total = english.aggregate(fold(column.name)[0]) == "sum"
-        is_amount = {*fold(column.name)} & english.filler("totals")
-        if (is_total or is_amount) and not column.made_of:
+        if not column.made_of and (is_total or {*fold(column.name)} & english.filler("totals")):
             return "sum"
         kinds = ("mean", "total", "median", "lowest" if self.query.ascending else "highest")
         options = [f"{kind} {column.name}" for kind in kinds]

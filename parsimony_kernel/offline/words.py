@@ -167,7 +167,7 @@ def singular(word: str) -> str:
 
 def spelling(text: str) -> str:
     """Write ``text`` in the one way in which values are compared: "Non-member", "non member"."""
-    return re.sub(r"(?<=\w)[-_ ]+(?=\w)", " ", text.strip().casefold())
+    return re.sub(r"(?<=[^\W\d])[-_ ]+(?=[^\W\d])", " ", text.strip().casefold())
 
 
 def canonical(words: Iterable[str]) -> tuple[str, ...]:

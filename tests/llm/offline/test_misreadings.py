@@ -561,7 +561,7 @@ returns = read(
         ("mean refund by region, then sort by region", "The built-in model takes one request"),
         ("how many lamps, then mean refund", "The built-in model takes one request at a time"),
         ("returns of lamps, then mean refund", "Rows (product is lamp): 2 of 3. Mean refund: 3.5."),
-        ("sort it by refund", 'The built-in model can\'t use "sort it"'),
+        ("sort it by refund", "The built-in model takes each request by itself"),
         ("mean refund by region, then publish returns as 'All'",
          "Highest mean refund: South, 5. Saved as `mean_refund_by_region`. Published the dataset"),
         ("publish mean refund by region as 'A' and number of returns by region as 'B'",
