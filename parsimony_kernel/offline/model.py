@@ -394,7 +394,7 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """The parts of a request that are requests of their own: from one verb to the next."""
     part: list[Token] = []
     for token, following in pairwise([*tokens, Token("sign", "\n")]):
-        ends = token.text in (";", "\n", ".")
+        ends = token.text in (";", "\n", ".", "?")
         ends |= token.low == "then" and (not part or clause("verbs", following.low))
         if ends or (token.low in (",", "and") and clause("verbs", following.low)):
             yield part

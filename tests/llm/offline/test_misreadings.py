@@ -534,6 +534,7 @@ returns = read(
         ("returns that are not damaged lamps", "The built-in model can't tell what to leave out"),
         ("returns except damaged and in North", "The built-in model can't tell what to leave out"),
         ("total refund excluding lamps", "Total refund (product is not lamp): 5."),
+        ("returns except ok lamps", 'The built-in model can\'t use "except"'),
         # Words of the request that are values as well.
         ("check missing refund", "'check' may be of note, or a word"),
         ("returns by region in a new chart", "'new' may be of state, or a word"),
@@ -541,6 +542,9 @@ returns = read(
         # Lists that don't go together, or are one.
         ("total refund and lamps by region", "The built-in model can't bring this together"),
         ("chart returns by reason and total refund", "The built-in model can't bring this"),
+        ("mean refund and by region", "The built-in model can't bring this together"),
+        ("what is the mean refund? and by region?", "The built-in model takes each request by"),
+        ("highest refund row by region", "Say 'top 1' or 'bottom 1' before what you look for"),
         ("mean refund across all regions", "The built-in model can't bring this together"),
         ("combined refund of lamps and rugs by region", "The built-in model can't bring this"),
         ("lamps vs rugs", "The built-in model doesn't know what to do with returns"),
@@ -589,6 +593,8 @@ def read(text):
 acc = read(
     "when,district,injured / 2024-01-05,North,0 / 2024-01-31,South,3 / 2024-05-31,South,4 / ,East,5"
 )
+flags = pd.DataFrame({"when": pd.to_datetime(["2024-01-01"] * 3), "late": [True, False, None]})
+flags["late"], flags["fine"] = flags["late"].astype("boolean"), float("nan")
 seen = read("year,month,hurt / 2023,November,2 / 2023,December,4 / 2024,March,6 / 2024,November,7")
 clubs = read("sort,membership,fee / club,Member,1 / team,Non-member,7 / club,Non-member,2")
 tips = read("guest,guests,nights,tip,tip %,time / Ann,1,2,1,5,09:00 / Bob,2,4,2,6,08:00")
@@ -613,6 +619,9 @@ blanks = pd.DataFrame({"shop": ["a", " A", "", "  ", "b", "b"], "paid": [1, 2, 4
         ("plot temp over time by site", "Highest temp: 2024-01-02 y, 4."),
         ("how many non members", "Number of rows (membership is Non-member): 2."),
         ("mean fee of club", "Mean fee (sort is club): 1.5."),
+        ("number of rows by year when and late", "can't bring this together"),
+        ("how many not late", "Number of rows (not late): 1. Rows without late are left out."),
+        ("total fine", "fine holds no values in these rows."),
         ("mean nights by guests", "Highest mean nights: 2, 4."),
         ("mean tip by guest", "Highest mean tip: Bob, 2."),
         ("chart mean nights over time", "'time' may be of time, or a word"),
