@@ -542,10 +542,10 @@ class Reader:
         texts = [g.name for g in query.groups if g.is_calendar or (g.is_unordered and not is_hue)]
         no_if(is_along and texts, "compute", *texts[:1])
         # A month has its year; "per year by start" names the date that the year is of.
-        of = {(g.base, g.part) for g in query.groups if g.part and g.kind != "cycle"}
-        for coarse in [g for g in query.groups if g.part in ("", "year")]:
-            is_said = any(base == coarse.base and part != coarse.part for base, part in of)
-            query.groups.remove(coarse) if is_said else None
+        for each in [g for g in query.groups if g.part in ("", "year")]:
+            others = [g for g in query.groups if g.base == each.base and g.part]
+            if any(g.part != each.part and (not each.part or g.kind != "cycle") for g in others):
+                query.groups.remove(each)
         keys = {query.window * g.base.is_time or g.name for g in query.groups}
         no_if(len(keys) < len(query.groups), "parts")
         # Beside other dates, "in March by start time" may name the date that March is of.
