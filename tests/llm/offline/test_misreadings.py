@@ -612,6 +612,7 @@ blanks = pd.DataFrame({"shop": ["a", " A", "", "  ", "b", "b"], "paid": [1, 2, 4
         ("plot injured by when", "Rows without when are left out."),
         ("total injured by year and month", "Highest total injured: 2024-05, 4."),
         ("number of acc in South by month", "Months without such rows are left out."),
+        ("number of acc in South by when", "Dates without such rows are left out."),
         ("number of acc per weekday by when", "Highest number of rows: Friday, 2."),
         ("which weekday had the fewest acc", "Lowest number of rows of those with any:"),
         ("cumulative hurt by month", "can't compute that with month."),
