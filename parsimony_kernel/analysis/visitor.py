@@ -73,8 +73,6 @@ class Visitor(State):
         is_read = isinstance(node.ctx, ast.Load)
         if not is_read:
             self.mutate(node.value, sets=True)
-        elif isinstance(node.value, ast.Name) and node.attr not in calls.READS_COLUMNS:
-            self.doubted.add(f"{node.value.id}.{node.attr}")
         if node.attr in MUTATES:
             self.may_mutate(holder_of(node.value))
         passed = is_read and not is_called and node.attr in _PASSED
@@ -179,7 +177,6 @@ class Visitor(State):
                 self.found.imported.update(accumulate(path.split("."), "{}.{}".format))
             if name == "*":
                 self.found.opaque = True
-                self.doubted.add(None)
                 continue
             if name == home and "." in name:
                 name = path = name.partition(".")[0]
@@ -264,7 +261,6 @@ class Visitor(State):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self.found.changes_all = True
-        self.doubted.update(names_in(node))  # its body runs whenever it is called
         self._parts(node, "decorator_list", "args", "returns")
         if not isinstance(node, ast.Lambda):
             self.write(node.name)
@@ -292,7 +288,6 @@ class Visitor(State):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.found.keeps_state = self.found.changes_all = True
-        self.doubted.update(names_in(node))
         self._parts(node, "decorator_list", "bases", "keywords")
         with self._within(bound_in(node.body), 1):
             self.visit(node.body)
@@ -374,7 +369,6 @@ class Visitor(State):
         self._parts(node, "args", "keywords")
         self.found.literals = literals
         self.look_up(*values.call_lookups(node))
-        self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
         root, on = node.func, None
@@ -397,22 +391,6 @@ class Visitor(State):
             values.arguments_of(node, self.known),
             {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )
-
-    def _doubt(self, node: ast.Call, handed: list[ast.expr]) -> None:
-        """Record the frames that a call may mutate."""
-        function = node.func
-        if isinstance(function, ast.Name):
-            origin = self._value(function)
-            if function.id in calls.HARMLESS:
-                return
-            if not isinstance(origin, Ref) or origin.outer:
-                self.doubted.add(None)
-        elif any(getattr(each, "value", True) is not False for each in _given(node, "inplace")):
-            self.doubted.add(None)
-        elif getattr(function, "attr", "") in calls.READS_COLUMNS:
-            return
-        if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
-            self.hand_on(*handed)
 
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
         """Record the effects of a method call on its receiver."""
@@ -460,7 +438,6 @@ class Visitor(State):
     # Code in texts
 
     def _dynamic(self, node: ast.Call) -> None:
-        self.doubted.add(None)
         self.visit(node.keywords)
         match node.args:
             case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
@@ -476,7 +453,6 @@ class Visitor(State):
                 self.found.opaque = True
 
     def _magic(self, node: ast.Call) -> None:
-        self.doubted.add(None)
         texts = [text for each in node.args if (text := _text(each)) is not None]
         if not texts or len(texts) != len(node.args):
             self.visit(node.args)
