@@ -233,9 +233,7 @@ class Visitor(State):
         self.visit(node.subject)
         blocks = []
         for case in node.cases:
-            parts = ast.walk(case.pattern)
-            bound = (getattr(each, "name", getattr(each, "rest", None)) for each in parts)
-            targets = [ast.Name(each, ast.Store()) for each in bound if each]
+            targets = [ast.Name(each, ast.Store()) for each in bound_in(case.pattern)]
             for target in targets:
                 self.alias(target, node.subject, part=True)
             blocks.append([*targets, case])
@@ -248,16 +246,14 @@ class Visitor(State):
         """Enter a scope while its body is visited; ``scope`` says which names are local to it."""
         local = [name for name, is_local in scope.items() if is_local]
         known, outer = self.known, self.scope
-        aliases = {each: self.aliases.get(each) for each in local}
+        aliases = {each: self.aliases.get(each, {}) for each in local}
+        self.aliases |= {each: {} for each in local}
         self.known, self.scope = {**known, **dict.fromkeys(local)}, {**outer, **scope}
         self.functions += functions
         yield
         self.functions -= functions
         self.known, self.scope = known, outer
-        for name, its in aliases.items():
-            self.aliases.pop(name, None)
-            if its is not None:
-                self.aliases[name] = its
+        self.aliases |= aliases
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self.found.changes_all = True
@@ -272,8 +268,6 @@ class Visitor(State):
         self.found.keeps_state |= self.functions > 0
         scope = dict.fromkeys(parameters, True) | bound_in(body)
         with self._deferred(), self._within(scope, 1):
-            for each in filter(self.is_local, scope):
-                self.aliases.pop(each, None)
             self.visit(body)
 
     @contextmanager
@@ -295,12 +289,10 @@ class Visitor(State):
         self.found.defined.add(node.name)
 
     def visit_ListComp(self, node: Any) -> None:
-        made = ast.walk(ast.Tuple([each.target for each in node.generators]))
-        local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
         first = node.generators[0]
         self.visit(first.iter)
         self.mark_touched(names_in(*(each.iter for each in node.generators)))
-        with self._within(dict.fromkeys(local, True), 0):
+        with self._within(bound_in([each.target for each in node.generators]), 0):
             for each in node.generators:
                 self.visit(each.iter if each is not first else None)
                 known = values.item_of(self._value(each.iter))
@@ -361,8 +353,7 @@ class Visitor(State):
         elif not isinstance(function, ast.Name):
             self.visit(function)
         modes = (*node.args[1:2], *_given(node, "mode"))
-        mode = "".join(_text(each) or "" for each in modes)
-        writes = called == "open" and not set("wax").isdisjoint(mode)
+        writes = called == "open" and not set("wax").isdisjoint("".join(strings_in(*modes)))
         literals = self.found.literals
         if writes or called.startswith(_WRITERS):
             self.found.literals = dict(literals)

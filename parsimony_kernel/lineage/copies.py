@@ -79,16 +79,12 @@ class Native(NamedTuple):
     parts: Callable[[Any], Collection[Any]] = _parts_of
 
 
-def _sequence(kind: Any) -> Native:
+def _numbers(kind: Any) -> Native:
     return Native(
         lambda value: kind.__getitem__(value, _ALL),
         lambda value, items: kind.__setitem__(value, _ALL, items),
-    )
-
-
-def _numbers(kind: Any) -> Native:
-    return _sequence(kind)._replace(
-        same=lambda now, held: bytes(now) == bytes(held), parts=lambda items: ()
+        same=lambda now, held: bytes(now) == bytes(held),
+        parts=lambda items: (),
     )
 
 
@@ -264,7 +260,7 @@ _CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
 _MAPPING = _refilled(dict, dict.copy, dict.update)
 _BOUND = (functools.partial, types.MethodType, types.BuiltinFunctionType)
 _CONTAINERS: dict[type, Native] = {
-    list: _sequence(list),
+    list: _refilled(list, list.copy, list.extend),
     array: _numbers(array),
     bytearray: _numbers(bytearray),
     dict: _MAPPING,

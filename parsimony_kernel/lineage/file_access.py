@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
+from traceback import walk_stack
 from typing import Any, ClassVar
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -105,13 +105,11 @@ class Watch:
 
     def _line(self) -> int:
         """Return the line of the cell, not of one nested in it, that this thread is running."""
-        frame: FrameType | None = sys._getframe(1)
         line = 0
-        while frame is not None:
+        for frame, number in walk_stack(sys._getframe(1)):
             code, is_ours = frame.f_code, frame.f_globals is self.namespace
             if is_ours and code.co_name == "<module>" and self.filename in ("", code.co_filename):
-                line = frame.f_lineno
-            frame = frame.f_back
+                line = number
         return line
 
 

@@ -6,17 +6,15 @@ code runs.
 
 import gc
 import types
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, compress, islice
-from sys import getrefcount
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 from weakref import ref
 
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
-from parsimony_kernel.lineage.snapshot import visible
 
 # Slots visited per undo: about half a second. Big containers come last, so that they take no
 # budget from the others. Past the limit, a name isn't reported as a holder of an object; the
@@ -30,14 +28,18 @@ CALLABLES: tuple[type, ...] = (types.FunctionType, types.MethodType, types.Built
 CALLABLES += (types.GeneratorType, types.CoroutineType)
 
 
-def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int, Any]:
-    """Return the objects that ``values`` hold, by id, within the budget of a cell.
+def walk(values: Collection[Any], leaves: tuple[type, ...] = ()) -> "Holding":
+    """Return the graph of the objects that ``values`` hold, within the budget of a cell.
 
     Args:
         leaves: classes whose objects are not walked into.
     """
-    most = MOST_OF_A_CELL + len(values)
-    return Holding(values, most=most, leaves=leaves).held() if values else {}
+    return Holding(values, most=MOST_OF_A_CELL + len(values), leaves=leaves)
+
+
+def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int, Any]:
+    """Return the objects in the ``walk`` over ``values`` that another one holds, by id."""
+    return walk(values, leaves).held() if values else {}
 
 
 def holds_objects(value: Any) -> bool:
@@ -46,7 +48,7 @@ def holds_objects(value: Any) -> bool:
     A method may mutate such an object in ways that the code does not show. A weak reference counts
     as the object that it leads to.
     """
-    held = Holding([value], most=MOST_OF_A_CELL, leaves=CALLABLES).objects.values()
+    held = walk([value], CALLABLES).objects.values()
     kinds = map(kind_of, held)
     is_weak = any(issubclass(type(each), ref) for each in gc.get_referents(*held))
     return is_weak or any(kind is not None and kind.is_instance for kind in kinds)
@@ -219,113 +221,3 @@ def _now_held(value: Any, most: int | None) -> Iterable[Any]:
     if kind is types.FunctionType:
         return parts_now(value)
     return gc.get_referents(value)
-
-
-# The names that lead to mutated objects: their own, those of shared memory, those of holders
-
-_LAST_OUTPUTS = ("_", "__", "___")
-
-
-def bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Return the names in ``namespace`` that are bound to one of ``values``, which are by id."""
-    ids = map(id, namespace.values() if values else ())
-    return compress(namespace, map(values.__contains__, ids))
-
-
-def names_of(
-    touched: Mapping[int, Any],
-    used: Set[str],
-    after: Mapping[str, Any],
-    earlier: tuple[Mapping[str, Any], ...],
-    namespace: Mapping[str, Any],
-    shown: tuple[Any, ...],
-    columns_only: Set[str],
-    hidden: Mapping[str, Any],
-) -> set[str]:
-    """Return the variables of mutated objects, of ones on the same memory, and of their holders.
-
-    Args:
-        touched: the mutated objects, by id.
-        used: names that the cell uses. Mostly no others lead to these objects.
-        after: the current bindings.
-        earlier: other mappings that hold references to the bound objects.
-        namespace: the live namespace, with IPython's outputs.
-        shown: further references held by the caller: the cell's result.
-        columns_only: names of frames on which the cell only set columns.
-        hidden: the namespace's own bindings, which are no variables.
-    """
-    if not touched:
-        return set()
-    is_alone = all(
-        classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
-    )
-    for names in (used & after.keys(), bound_to(touched, after)):
-        found = {name for name in names if id(after[name]) in touched}
-        if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
-            return {*visible({name: after[name] for name in found}, hidden)}
-    after = visible(after, hidden)
-    found &= after.keys()
-    columns = {id(after[name]) for name in columns_only & found}
-    columns -= {id(after[name]) for name in found - columns_only}
-    written = defaultdict[int, list[tuple[Any, int]]](list)
-    for key, value in touched.items():
-        # By identity: a metaclass may define its own ``==``.
-        is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
-        # With copy-on-write, setting a column doesn't write into existing memory.
-        if not (key in columns and is_frame and classes.copies_lazily()):
-            for array, record in classes.blocks_of(value):
-                written[id(classes.owner(array))].append((array, record))
-    if written:
-        found |= {name for name, value in after.items() if _is_written(value, written)}
-    others = {name: value for name, value in after.items() if name not in found}
-    owners = (classes.owner(array) for arrays in written.values() for array, _ in arrays)
-    changed = (*touched.values(), *owners, *(after[name] for name in found))
-    most = MOST_OF_A_CELL + len(others)
-    holding = Holding(others.values(), most=most, leaves=CALLABLES)
-    return found | holding.holders(others, {id(each): each for each in changed}).keys()
-
-
-def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
-    """Return whether some memory of ``value`` was written to.
-
-    Args:
-        written: by the id of the memory's owner, the written arrays, each with pandas' reference
-            record. Blocks with the same record don't count: pandas knows that they share memory
-            and copies it before it writes.
-    """
-    return any(
-        classes.overlap(array, other)
-        for array, record in classes.blocks_of(value)
-        for other, its in written.get(id(classes.owner(array)), ())
-        if not record or record != its
-    )
-
-
-def _are_only_bound(
-    touched: Mapping[int, Any],
-    names: Collection[str],
-    snapshots: Iterable[Mapping[str, Any]],
-    namespace: Mapping[str, Any],
-    held: tuple[Any, ...],
-) -> bool:
-    """Return whether only their names, IPython's outputs and one another hold these objects.
-
-    Decided by the reference count, without a walk.
-    """
-    bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
-    outputs = namespace.get("_oh")
-    if type(outputs) is not dict:
-        outputs = {}
-    kinds = ((id(type(each)), each) for each in touched.values())
-    small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= _MANY]
-    inside = Counter(filter(touched.__contains__, map(id, gc.get_referents(*small))))
-    del kinds, small
-    for key in touched:
-        shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
-        known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
-        said = {*names, *shown, *_LAST_OUTPUTS}  # each once: outputs are among the names too
-        known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
-        # One reference is held by ``touched``, one by the call.
-        if getrefcount(touched[key]) - 2 > known:
-            return False
-    return True

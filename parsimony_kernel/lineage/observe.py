@@ -7,37 +7,33 @@ budget per cell. Nothing here imports anything heavy, and no user code runs.
 
 import dis
 import functools
+import gc
 import linecache
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path, PosixPath
 from sys import getrefcount
-from types import CodeType, FunctionType, GeneratorType, MappingProxyType, MethodType, TracebackType
+from traceback import walk_tb
+from types import CodeType, FunctionType, GeneratorType, MappingProxyType, MethodType
 from typing import Any
 
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.cell_names import Cell, Names
 from parsimony_kernel.analysis.read import read, read_function
 from parsimony_kernel.analysis.values import Ref, Text
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
-from parsimony_kernel.lineage.copies import around, changes_arguments, is_bound
+from parsimony_kernel.lineage.copies import COMMON_IDS, around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
-from parsimony_kernel.lineage.object_graph import (
-    CALLABLES,
-    MOST_OF_A_CELL,
-    Holding,
-    bound_to,
-    held_by,
-    names_of,
-    part_at,
-)
+from parsimony_kernel.lineage.object_graph import CALLABLES, MOST_OF_A_CELL, held_by, part_at, walk
 from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference, visible
 
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
+_WRAPPERS = (MethodType, staticmethod, classmethod, property)
 _RESIZE = "resize"
 # The references to an object that only one other holds: by that one, by ``held``, by ``map``.
 _ONE_HOLDER = [object()]
@@ -51,7 +47,6 @@ class Looked:
     Args:
         namespace: the live namespace, which is also consulted after the cell, for names that are
             no variables (imports, the last output).
-        names: the static analysis of the cell.
         used: the names that the cell uses, also through notebook functions.
         seen: fingerprints of the values, by name.
         values: the values, by weak reference where possible.
@@ -65,7 +60,6 @@ class Looked:
     """
 
     namespace: Mapping[str, Any] = field(default_factory=dict)
-    names: Cell = field(default_factory=Cell)
     used: Set[str] = frozenset()
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
@@ -107,10 +101,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = {name: namespace[name] for name in maybe & namespace.keys()}
-    walk = Holding(called.values(), most=MOST_OF_A_CELL + len(called))
-    held = walk.held()
-    holds_none = walk.is_whole and not held
-    del walk  # which refers to them, too
+    graph = walk(called.values())
+    held = graph.held()
+    holds_none = graph.is_whole and not held
+    del graph  # which refers to them, too
     reach.run(each for each in (*held.values(), *called.values()) if _is_function(each))
     through, by_argument = reach.changes()
     maybe |= (named_inside := _named(held, namespace))
@@ -161,7 +155,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     own_names |= reach.used
     return Looked(
         namespace,
-        names,
         reach.used,
         seen,
         Snapshot(values, values.keys(), resizes=resizes),
@@ -181,7 +174,7 @@ def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
     if id(namespace) not in held:  # else it may be that one holder itself
         counts = zip(held, map(getrefcount, held.values()), strict=True)
         held = {key: held[key] for key, n in counts if n > _OF_ONE_HOLDER}
-    bound = bound_to(held, namespace)
+    bound = _bound_to(held, namespace)
     return {name for name in bound if type(name) is str and not is_immutable(namespace[name])}
 
 
@@ -276,24 +269,20 @@ def observe_cell(
             touched[id(after[name])] = after[name]
     touched |= {id(after[name]): after[name] for name in roots}
     used = names.reads | names.mutated | names.reached | looked.used
-    in_place = names_of(
-        touched,
-        used | names.writes | values.keys(),
-        after,
-        (before, values),
-        looked.namespace,
-        shown,
-        looked.columns_only,
-        hidden,
-    )
+    to_find = used | names.writes | values.keys()
+    in_place = _names_of(touched, to_find, looked, (after, before, values), shown, hidden)
     used |= in_place
     reads = visible({each: before[each] for each in used & before.keys()}, hidden).keys()
     bound = visible({each: after[each] for each in names.writes & after.keys()}, hidden)
     sources, read_by = _sources(names, after, opened, cwd)
-    paths = (source for source in sources if "://" not in source)
     rewritten = {*sources_in((path for path, was_read in written.items() if was_read), cwd)}
     to_write = _handed(names, after, calls.WRITES_FILES)  # to calls that may not have run
     rewrote = (path for path in to_write if looked.files.get(path) != source_state(path, cwd))
+    states = (
+        SourceState(path) if path in rewritten else source_state(path, cwd)
+        for path in sources
+        if "://" not in path
+    )
     changed = sorted({*rebound, *in_place})
     return CellEffect(
         changed=tuple(changed),
@@ -303,13 +292,7 @@ def observe_cell(
         asked=tuple(sorted(used - reads)),
         in_place=tuple(sorted(in_place - {*rebound})),
         bound=tuple(sorted(bound)),
-        files=tuple(
-            replace(
-                SourceState(path) if path in rewritten else source_state(path, cwd),
-                is_read=path in read_by,
-            )
-            for path in paths
-        ),
+        files=tuple(replace(each, is_read=each.path in read_by) for each in states),
         written=sources_in((*written, *rewrote), cwd),
         fixed=tuple(name for name in changed if is_immutable(after[name])),
     )
@@ -383,18 +366,122 @@ def _touched(
     return touched, roots
 
 
+# The names that lead to mutated objects: their own, those of shared memory, those of holders
+
+_LAST_OUTPUTS = ("_", "__", "___")
+
+
+def _bound_to(values: Mapping[int, Any], namespace: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names in ``namespace`` that are bound to one of ``values``, which are by id."""
+    ids = map(id, namespace.values() if values else ())
+    return compress(namespace, map(values.__contains__, ids))
+
+
+def _names_of(
+    touched: Mapping[int, Any],
+    used: Set[str],
+    looked: Looked,
+    snapshots: tuple[Mapping[str, Any], ...],
+    shown: tuple[Any, ...],
+    hidden: Mapping[str, Any],
+) -> set[str]:
+    """Return the variables of mutated objects, of ones on the same memory, and of their holders.
+
+    Args:
+        touched: the mutated objects, by id.
+        used: names that the cell uses. Mostly no others lead to these objects.
+        looked: the evidence from before the cell, with the live namespace.
+        snapshots: the mappings that hold references to the bound objects: the current bindings,
+            and others.
+        shown: further references held by the caller: the cell's result.
+        hidden: the namespace's own bindings, which are no variables.
+    """
+    if not touched:
+        return set()
+    after = snapshots[0]
+    is_alone = all(
+        classes.is_alone(each) for each in touched.values() if classes.has_memory(type(each))
+    )
+    for names in (used & after.keys(), _bound_to(touched, after)):
+        found = {name for name in names if id(after[name]) in touched}
+        if is_alone and _are_only_bound(touched, found, snapshots, looked.namespace, shown):
+            return {*visible({name: after[name] for name in found}, hidden)}
+    after = visible(after, hidden)
+    found &= after.keys()
+    columns = {id(after[name]) for name in looked.columns_only & found}
+    columns -= {id(after[name]) for name in found - looked.columns_only}
+    written = defaultdict[int, list[tuple[Any, int]]](list)
+    for key, value in touched.items():
+        # By identity: a metaclass may define its own ``==``.
+        is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
+        # With copy-on-write, setting a column doesn't write into existing memory.
+        if not (key in columns and is_frame and classes.copies_lazily()):
+            for array, record in classes.blocks_of(value):
+                written[id(classes.owner(array))].append((array, record))
+    if written:
+        found |= {name for name, value in after.items() if _is_written(value, written)}
+    others = {name: value for name, value in after.items() if name not in found}
+    owners = (classes.owner(array) for arrays in written.values() for array, _ in arrays)
+    changed = (*touched.values(), *owners, *(after[name] for name in found))
+    holders = walk(others.values(), CALLABLES).holders(others, {id(each): each for each in changed})
+    return found | holders.keys()
+
+
+def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
+    """Return whether some memory of ``value`` was written to.
+
+    Args:
+        written: by the id of the memory's owner, the written arrays, each with pandas' reference
+            record. Blocks with the same record don't count: pandas knows that they share memory
+            and copies it before it writes.
+    """
+    return any(
+        classes.overlap(array, other)
+        for array, record in classes.blocks_of(value)
+        for other, its in written.get(id(classes.owner(array)), ())
+        if not record or record != its
+    )
+
+
+def _are_only_bound(
+    touched: Mapping[int, Any],
+    names: Collection[str],
+    snapshots: Iterable[Mapping[str, Any]],
+    namespace: Mapping[str, Any],
+    held: tuple[Any, ...],
+) -> bool:
+    """Return whether only their names, IPython's outputs and one another hold these objects.
+
+    Decided by the reference count, without a walk.
+    """
+    bindings = {id(each): each for each in (namespace, *snapshots) if type(each) is dict}
+    outputs = namespace.get("_oh")
+    if type(outputs) is not dict:
+        outputs = {}
+    kinds = ((id(type(each)), each) for each in touched.values())
+    small = [each for kind, each in kinds if kind in COMMON_IDS and len(each) <= MOST_OF_A_CELL]
+    inside = Counter(filter(touched.__contains__, map(id, gc.get_referents(*small))))
+    del kinds, small
+    for key in touched:
+        shown = [f"_{number}" for number, each in outputs.items() if id(each) == key]
+        known = inside[key] + len(shown) + 2 * sum(id(each) == key for each in held)
+        said = {*names, *shown, *_LAST_OUTPUTS}  # each once: outputs are among the names too
+        known += sum(id(each.get(name)) == key for each in bindings.values() for name in said)
+        # One reference is held by ``touched``, one by the call.
+        if getrefcount(touched[key]) - 2 > known:
+            return False
+    return True
+
+
 def stopped_line(error: BaseException | None, namespace: Mapping[str, Any]) -> int:
     """Return the line of the cell in ``namespace`` at which ``error`` was raised.
 
     Returns:
         The line, counted from 1, or 0 if the traceback has no frame of the cell.
     """
-    place: TracebackType | None = error.__traceback__ if error is not None else None
-    while place is not None:
-        frame = place.tb_frame
+    for frame, line in walk_tb(error.__traceback__ if error is not None else None):
         if frame.f_code.co_name == "<module>" and frame.f_globals is namespace:
-            return place.tb_lineno
-        place = place.tb_next
+            return line
     return 0
 
 
@@ -512,12 +599,8 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
             pending += around(each)
         elif kind is functools.partial:
             pending += [each.func, *each.args, *each.keywords.values()]
-        elif kind is MethodType:
-            pending += [each.__func__, each.__self__]
-        elif kind is staticmethod or kind is classmethod:
-            pending.append(each.__func__)
-        elif kind is property:
-            pending += [each.fget, each.fset]
+        elif any(kind is wrapper for wrapper in _WRAPPERS):
+            pending += gc.get_referents(each)
         elif issubclass(kind, type):
             if is_theirs(each):
                 pending.extend(type.__dict__["__dict__"].__get__(each).values())
