@@ -33,7 +33,7 @@ from parsimony_kernel.lineage.snapshot import Fingerprint, Snapshot, difference,
 _MOST_UNNAMED = 64
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
-_WRAPPERS = (MethodType, staticmethod, classmethod, property)
+_WRAPPERS = frozenset(map(id, (MethodType, staticmethod, classmethod, property)))
 _RESIZE = "resize"
 # The references to an object that only one other holds: by that one, by ``held``, by ``map``.
 _ONE_HOLDER = [object()]
@@ -599,7 +599,7 @@ def _functions_of(value: Any) -> Iterator[FunctionType]:
             pending += around(each)
         elif kind is functools.partial:
             pending += [each.func, *each.args, *each.keywords.values()]
-        elif any(kind is wrapper for wrapper in _WRAPPERS):
+        elif id(kind) in _WRAPPERS:
             pending += gc.get_referents(each)
         elif issubclass(kind, type):
             if is_theirs(each):
