@@ -57,7 +57,7 @@ def _same_items(now: Any, held: Any) -> bool:
 
 
 def _parts_of(items: Any) -> Collection[Any]:
-    return items.values() if type(items) is dict else items
+    return [*items.values(), *items] if type(items) is dict else items
 
 
 class Native(NamedTuple):
@@ -69,7 +69,7 @@ class Native(NamedTuple):
         put: gives a value these items; raises if that's impossible.
         copy: returns the items to store in a copy.
         same: compares the current items with those of a copy.
-        parts: returns the objects in the items, without the keys of mappings.
+        parts: returns the objects in the items, with the keys of mappings.
     """
 
     look: Callable[[Any], Any] = lambda value: ()
@@ -342,7 +342,7 @@ class Kind:
         return self.native.look(value), fields
 
     def parts(self, items: Any, fields: Mapping[Any, Any]) -> Collection[Any]:
-        """Return the objects in some content, without the keys of mappings."""
+        """Return the objects in some content, with the keys of mappings."""
         found = self.native.parts(items)
         return [*found, *fields.values()] if fields else found
 
@@ -528,9 +528,8 @@ class Copy:
 
     @property
     def parts(self) -> Collection[Any]:
-        """The objects in the copied content, with the keys of a mapping."""
-        parts = self.kind.parts(self.items, self.fields)
-        return [*parts, *self.items] if type(self.items) is dict else parts
+        """The objects in the copied content."""
+        return self.kind.parts(self.items, self.fields)
 
     @property
     def is_changed(self) -> bool:
@@ -672,7 +671,7 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     Args:
         holders: the copies by which the objects were found, by the ids of these.
     """
-    while (holder := holders[id(part)]) is not None:
+    for holder in _above(holders[id(part)], holders):
         if holder.kind.is_of_library and type(holder.value).__dictoffset__:
             own = classes.attributes_of(holder.value).values()
             state = holder.value.__getstate__() if any(each is part for each in own) else None

@@ -295,12 +295,8 @@ def stamp_effect(
     versions |= {name: ledger.next_version(name) for name in changed}
     derived = _derived(cell, inputs, effect, versions, {*changed}, stopped_at)
     number = ledger.now().runs + 1
-    ran: dict[str, Any] = {
-        **{each: getattr(scope, each) for each in ("actor", "notebook_path", "cell_id", "run_id")},
-        "code": code,
-        "code_sha": sha,
-        "at": at,
-    }
+    ran: dict[str, Any] = {"code": code, "code_sha": sha, "at": at}
+    ran |= {each: getattr(scope, each) for each in ("actor", "notebook_path", "cell_id", "run_id")}
     for each in derived:
         states = tuple(state for state in effect.files if state.path in each["sources"])
         ledger.stamp(VariableOrigin(**ran, **each, source_states=states, cell_run=number))

@@ -230,9 +230,7 @@ class Fingerprint:
         if isinstance(items, bytearray | array):
             self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
             self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
-        # A class's member names don't count: copying an instance adds one to its class.
-        keys = items if isinstance(items, dict) and known.base is not type else ()
-        return [*known.parts(items, fields), *keys]
+        return known.parts(items, fields)
 
     def _items(self, value: Any) -> Collection[Any]:
         """Return all items, or a sample if there are very many."""
