@@ -153,20 +153,12 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     resizes = _RESIZE in code or reach.says(_RESIZE)
     own_names = names.reads | names.mutated | names.touched | names.writes | names.deletes
     own_names |= reach.used
-    return Looked(
-        namespace,
-        reach.used,
-        seen,
-        Snapshot(values, values.keys(), resizes=resizes),
-        likely & values.keys(),
-        through,
-        Snapshot(namespace, [*namespace] if names.opaque else own_names, resizes=resizes),
-        names.mutated if is_told else frozenset(),
-        {
-            path: source_state(path, Path())
-            for path in _handed(names, namespace, calls.WRITES_FILES)
-        },
-    )
+    before = Snapshot(namespace, [*namespace] if names.opaque else own_names, resizes=resizes)
+    kept = Snapshot(values, values.keys(), resizes=resizes)
+    columns_only = names.mutated if is_told else set[str]()
+    to_write = _handed(names, namespace, calls.WRITES_FILES)
+    files = {path: source_state(path, Path()) for path in to_write}
+    return Looked(namespace, reach.used, seen, kept, likely, through, before, columns_only, files)
 
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
@@ -254,8 +246,7 @@ def observe_cell(
     values = looked.values.now(after)
     rebound, deleted = difference(before, after, hidden)
     differing = looked.differing(values)
-    same = {name for name, differs in differing.items() if differs is False}
-    touched, roots = _touched(names, before, after, looked.namespace, same)
+    touched, roots = _touched(names, before, after, looked.namespace, differing)
     newly = names.called & after.keys() & {*rebound}
     also, by_argument = Reach(after, newly).changes()
     also |= names.touched if by_argument else set()
@@ -335,17 +326,18 @@ def _touched(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     others: Mapping[str, Any],
-    same: Set[str],
+    differing: Mapping[str, bool | None],
 ) -> tuple[dict[int, Any], set[str]]:
     """Return the objects that the code plainly mutates, by id, and the root names of their paths.
 
-    Objects of the names that have the ``same`` content are left out. Names that are no variables,
+    Objects of names that certainly don't differ are left out. Names that are no variables,
     such as the last output, are looked up among ``others``, the live namespace.
     """
     same = {
         name
-        for name in names.mutated & before.keys() & same
-        if after.get(name) is before[name]
+        for name in names.mutated & before.keys()
+        if differing.get(name) is False
+        and after.get(name) is before[name]
         and not issubclass(type(after[name]), type | FunctionType)
     }
     touched: dict[int, Any] = {}
