@@ -86,6 +86,9 @@ MISSING = [
     'other = pd.DataFrame({"k": [1]})\nother["k2"] = 2\ncars["zzz"]',
     'm = cars.merge(weather, how="cross")\ncars["zzz"]',
     'for each in cars["zzz"]:\n    pass',
+    'def f():\n    return cars["Name"]\ncars["zzz"]',
+    'twin = cars\ncars["zzz"]',
+    'cars.set_index("zzz", inplace=True)',
 ]
 
 
@@ -115,6 +118,11 @@ UNSAID = [
     'cars.assign(zzz=1).sort_values("zzz")',
     'add_features(cars)\ncars["zzz"]',
     'prepare()\ncars["zzz"]',
+    'print(add_features(cars), cars["zzz"])',
+    'twin = cars\ntwin["zzz"] = 1\ncars["zzz"]',
+    'def f():\n    cars["zzz"] = 1\ncars.pipe(f)\ncars["zzz"]',
+    "exec(\"cars['zzz']\")",
+    '%time cars["zzz"]',
     'cars.pipe(add_features)\ncars["zzz"]',
     'globals()["cars"] = other\ncars["zzz"]',
     'def f(cars):\n    return cars["zzz"]',
