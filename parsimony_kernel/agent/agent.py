@@ -226,7 +226,7 @@ class Agent:
         """
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
-    async def resume(
+    def resume(
         self,
         record: SuspensionRecord,
         reply: str,
@@ -250,7 +250,7 @@ class Agent:
             SuspensionElsewhere: the question was asked in another workspace.
             SuspensionConsumed: the question was answered before.
         """
-        resumed = resume_run(
+        return resume_run(
             self,
             record,
             reply,
@@ -259,9 +259,6 @@ class Agent:
             cancellation=cancellation,
             max_suspension_age_s=max_suspension_age_s,
         )
-        async with aclosing(resumed) as events:
-            async for event in events:
-                yield event
 
 
 def _config(model: Models | None, api_key: str | None, model_config: Models | None) -> Models:

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from parsimony_kernel.core.causes import AMBIGUOUS
 from parsimony_kernel.core.kinds import ASKS, HELD, Action
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
-from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, tool
+from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools
 
 _STARTS_WITHIN_S = 60.0
 # Slightly more than the MCP package needs to kill a server that doesn't exit.
@@ -141,23 +141,12 @@ class Servers:
         self.remove(*self._added)
 
     def tools(self) -> Tools:
-        """Return the tools of all servers, and one that reads their resources.
+        """Return the tools of all servers.
 
         The tools stay those of the time when the person added the server; getting others takes
         another approval.
         """
-        made = [each for connection in self._added.values() for each in connection.tools()]
-        reading = {name: each for name, each in self._added.items() if each.has_resources}
-
-        async def read_resource(server: str, uri: str = "") -> Any:
-            if server not in reading:
-                raise LookupError(f"no MCP server {server!r}: {', '.join(reading)}")
-            return await asyncio.wrap_future(_submit(reading[server].read(uri)))
-
-        does = f"Read a resource of {' or '.join(reading)}, or without `uri` list what there is."
-        return Tools(
-            [*made, *([tool(description=does, effect="none")(read_resource)] if reading else ())]
-        )
+        return Tools(each for added in self._added.values() for each in added.tools())
 
 
 @dataclass
@@ -180,7 +169,6 @@ class _Connection:
 
     def __init__(self, server: Server) -> None:
         self.name = server.name
-        self.has_resources = False
         self._server = server
         self._task: asyncio.Task[None] | None = None
         self._client: Any = None
@@ -229,7 +217,6 @@ class _Connection:
                     asyncio.TaskGroup() as self._calls,
                 ):
                     self._listed = self._listed or await _tools_of(client)
-                    self.has_resources = client.server_capabilities.resources is not None
                     self._client = client
                     started.set_result(None)
                     try:
@@ -303,7 +290,7 @@ class _Connection:
         key = _key(name, arguments)
         call = self._waiting.pop(key, None)
         if reply is None:
-            call = await self._begin("call_tool", name, arguments)
+            call = await self._begin(name, arguments)
         elif call is None or not self.is_open:
             raise LookupError("the call that asked has ended with its server: call it anew")
         else:
@@ -314,20 +301,12 @@ class _Connection:
             return came
         return _data(came)
 
-    async def read(self, uri: str) -> Any:
-        """Read a resource as text, or list the resources without ``uri``."""
-        if uri:
-            read = await self._next(await self._begin("read_resource", uri))
-            return "\n".join(map(_text, read.contents))
-        listed = await self._next(await self._begin("list_resources"))
-        return {str(each.uri): each.description or each.name for each in listed.resources}
-
-    async def _begin(self, method: str, *arguments: Any) -> _Call:
+    async def _begin(self, name: str, arguments: dict[str, Any]) -> _Call:
         client, call = await self.client(), _Call()
 
         async def run() -> None:
             try:
-                came = await getattr(client, method)(*arguments)
+                came = await client.call_tool(name, arguments)
             except asyncio.CancelledError:
                 came = self._broken("has ended")
             except Exception as exc:  # boundary: tool - whatever a server does

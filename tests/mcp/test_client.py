@@ -93,32 +93,21 @@ def start(tmp_path: Path, scripted: Start) -> Start:
 # -- settings, and the person's yes
 
 
-def test_nearest_settings_name_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    below, jupyter = tmp_path / "below", tmp_path / "jupyter"
-    for folder in (below / ".jupyter", jupyter):
-        folder.mkdir(parents=True)
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(jupyter))
-    pairs = [{"name": "KEY", "value": "${KEY}"}]
-    written = {
-        below / ".mcp.json": {"mcpServers": {"one": {"command": "near", "args": ["a b"]}}},
-        below / ".jupyter/mcp_settings.json": {
-            "mcp_servers": [
-                {"name": "one", "command": "far"},
-                {"name": "two", "type": "http", "url": "http://x", "headers": pairs},
-            ]
-        },
-        tmp_path / ".mcp.json": {"mcpServers": {"three": {"command": "up", "env": {"A": "b"}}}},
-        jupyter / "mcp_servers.json": {"mcp_servers": [{"name": "four", "command": "last"}]},
-    }
-    for path, content in written.items():
-        path.write_text(json.dumps(content))
+def test_nearest_settings_name_a_server(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    one = {"command": "near", "args": ["a b"]}
+    two = {"type": "http", "url": "http://x", "headers": {"KEY": "${KEY}"}}
+    above = {"one": {"command": "far"}, "three": {"command": "up", "env": {"A": "b"}}}
+    (below / ".mcp.json").write_text(json.dumps({"mcpServers": {"one": one, "two": two}}))
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": above}))
     found = servers_of(below, tmp_path)
     assert {name: server.line for name, server in found.items()} == {
         "one": "near 'a b'",
         "two": "http://x (with KEY)",
         "three": "up (with A)",
-        "four": "last",
     }
+    assert found["one"].folder == below
     assert found["three"].folder == tmp_path
     assert found["two"].filled({"KEY": 'a"b'}).headers == {"KEY": 'a"b'}
 
@@ -277,18 +266,10 @@ async def test_share_schema_hides_answers_from_model(start: Start) -> None:
     assert "kept in the notebook" in answer
 
 
-async def test_resources_are_read_after_failing_call(start: Start) -> None:
-    steps = [
-        call("other__fails"),
-        call("read_resource", server="other"),
-        call("read_resource", server="other", uri="note://today"),
-        DONE,
-    ]
-    failed, listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+async def test_failing_call_says_why(start: Start) -> None:
+    (failed, *_) = answers(await turn(start([call("other__fails"), DONE], add=["other"])))
     assert json.loads(failed)["error"] == "action_error"
     assert "Error executing tool fails" in failed
-    assert "note://today" in listed
-    assert "remember the milk" in read
 
 
 class OverHttp:
