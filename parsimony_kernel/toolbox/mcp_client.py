@@ -87,7 +87,7 @@ class Servers:
         known = servers_of(*self._places)
         if name not in known:
             there = ", ".join(known) or "none"
-            raise ServerError(f"There is no MCP server {name!r} in .mcp.json: {there}")
+            raise ServerError(f"There is no MCP server {name!r} in .mcp.json: {there}.")
         return known[name]
 
     def listing(self) -> list[tuple[str, str, str]]:
@@ -110,12 +110,12 @@ class Servers:
         """
         server = self.find(name)
         if not server.is_allowed:
-            raise ServerError(f"Nobody has allowed this to be started: {server.line}")
+            raise ServerError(f"Nobody has allowed this to be started: {server.line}.")
         if bool(server.command) == bool(server.url):
-            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one")
+            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one.")
         path = server.env.get("PATH")
         if server.command and shutil.which(server.program, path=path) is None:
-            raise ServerError(f"There is no program {server.program!r}: install it, or correct it")
+            raise ServerError(f"There is no program {server.program!r}: install it, or correct it.")
         return _submit(self._start(_Connection(server.filled(self._environ))))
 
     async def _start(self, connection: "_Connection") -> Tools:
@@ -382,7 +382,7 @@ class _Connection:
             self._errors.seek(0)
             words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
         told = f"; its last words: {words}" if words else ""
-        return ServerError(f"the MCP server {self.name!r} {what}{told}")
+        return ServerError(f"The MCP server {self.name!r} {f'{what}{told}'.rstrip('.')}.")
 
 
 async def _tools_of(client: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
 
 PREFIX = "mcp:"
@@ -21,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 SETTINGS = ".mcp.json"
 
 
-class ServerError(ConnectionError):
+class ServerError(SessionError, ConnectionError):
     """A server can't be used; the message is one sentence with the remedy."""
 
 

@@ -321,7 +321,7 @@ async def test_vanished_http_server_is_reconnected(start: Start, far: OverHttp) 
     session = start(steps, servers={"far": {"url": far.address}}, add=["far"])
     far.end()
     lost, *_ = answers(await turn(session))
-    assert "the MCP server 'far'" in lost
+    assert "The MCP server 'far'" in lost
     far.begin()
     found, *_ = answers(await turn(session))
     assert '"result": 3' in found
