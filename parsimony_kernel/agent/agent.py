@@ -5,7 +5,6 @@ Combines a model, an executor, tools, limits and a policy, and passes them to th
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMismatch
@@ -195,7 +194,7 @@ class Agent:
             cancellation=cancellation,
         )
 
-    async def run(
+    def run(
         self,
         message: str,
         *,
@@ -209,10 +208,7 @@ class Agent:
             ctx: earlier messages, and what the model is told of the notebook.
             cancellation: set it to stop the run, which then ends with ``RunCancelled``.
         """
-        state = self.start(message, ctx=ctx, cancellation=cancellation)
-        async with aclosing(run_loop(self, state)) as events:
-            async for event in events:
-                yield event
+        return run_loop(self, self.start(message, ctx=ctx, cancellation=cancellation))
 
     async def ask(self, message: str, *, ctx: AgentContext | None = None) -> AgentResult:
         """Run a request and return the collected result.

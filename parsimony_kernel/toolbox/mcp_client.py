@@ -5,7 +5,6 @@ its command line. Its answers are data; its hints only decide when a person is a
 """
 
 import asyncio
-import json
 import re
 import shutil
 import sys
@@ -14,25 +13,19 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
-
-from parsimony_kernel.core.causes import AMBIGUOUS
-from parsimony_kernel.core.kinds import ASKS, HELD, Action
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
-from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools
+from parsimony_kernel.tools import Tool, Tools
 
 _STARTS_WITHIN_S = 60.0
 # Slightly more than the MCP package needs to kill a server that doesn't exit.
 _ENDS_WITHIN_S = 7.0
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
-_DECLINE = "Decline"
 # Protocol errors after which the outcome of a call is unknown.
 _CLOSED = -32000
 _BROKEN: Mapping[int | None, str] = {
@@ -149,18 +142,6 @@ class Servers:
         return Tools(each for added in self._added.values() for each in added.tools())
 
 
-@dataclass
-class _Call:
-    """A request to a server.
-
-    ``news`` receives its questions and finally the result or an exception; each question is
-    answered by an item of ``replies``.
-    """
-
-    news: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
-    replies: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
-
-
 class _Connection:
     """Connection to a server; a call restarts a server that has ended.
 
@@ -174,9 +155,6 @@ class _Connection:
         self._client: Any = None
         self._heard: Any = None
         self._listed: list[Any] = []
-        # The newest call, and the calls that wait for the person, by ``_key``.
-        self._call = _Call()
-        self._waiting: dict[str, _Call] = {}
 
     @property
     def is_open(self) -> bool:
@@ -200,9 +178,8 @@ class _Connection:
         return self._client
 
     def end(self) -> "asyncio.Task[None] | None":
-        """End the server and its waiting calls; return the task that is shutting it down."""
+        """End the server and its calls; return the task that is shutting it down."""
         task, self._task, self._client = self._task, None, None
-        self._waiting.clear()
         if task is not None:
             task.cancel()
         return task
@@ -213,7 +190,7 @@ class _Connection:
                 from mcp import Client  # deferred: it takes a second
 
                 async with (
-                    Client(self._transport(), elicitation_callback=self._elicit) as client,
+                    Client(self._transport()) as client,
                     asyncio.TaskGroup() as self._calls,
                 ):
                     self._listed = self._listed or await _tools_of(client)
@@ -262,14 +239,13 @@ class _Connection:
         called: list[str] = []
 
         def reaches(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-            if effect is not None or called or _key(told.name, arguments) in self._waiting:
+            if effect is not None or called:
                 return ()
             return (f"{name} does not say whether it changes something outside the notebook",)
 
         async def call(**arguments: Any) -> Any:
             called.append(name)  # approved by now, for the rest of the turn
-            answer = self._answer(told.name, arguments, REPLY.get())
-            return await asyncio.wrap_future(_submit(answer))
+            return await asyncio.wrap_future(_submit(self._answer(told.name, arguments)))
 
         return Tool(
             function=call,
@@ -282,27 +258,13 @@ class _Connection:
             timeout_s=self._server.timeout,
         )
 
-    async def _answer(self, name: str, arguments: dict[str, Any], reply: str | None) -> Any:
-        """Call a tool and return its answer, or the server's question to the person.
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool and return its answer.
 
-        A call that asked is kept waiting; the same call made again with a reply continues it.
+        Cancelling the wait (a stop or a timeout) ends the server: it may hang, and nothing of the
+        call may go on.
         """
-        key = _key(name, arguments)
-        call = self._waiting.pop(key, None)
-        if reply is None:
-            call = await self._begin(name, arguments)
-        elif call is None or not self.is_open:
-            raise LookupError("the call that asked has ended with its server: call it anew")
-        else:
-            call.replies.put_nowait(reply)
-        came = await self._next(call)
-        if isinstance(came, ToolResult):
-            self._waiting[key] = call
-            return came
-        return _data(came)
-
-    async def _begin(self, name: str, arguments: dict[str, Any]) -> _Call:
-        client, call = await self.client(), _Call()
+        client, answers = await self.client(), asyncio.Queue[Any]()
 
         async def run() -> None:
             try:
@@ -311,11 +273,17 @@ class _Connection:
                 came = self._broken("has ended")
             except Exception as exc:  # boundary: tool - whatever a server does
                 came = self._error(exc)
-            call.news.put_nowait(came)
+            answers.put_nowait(came)
 
-        self._call = call
         self._calls.create_task(run())
-        return call
+        try:
+            came = await answers.get()
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        if isinstance(came, Exception):
+            raise came
+        return _data(came)
 
     def _error(self, exc: Exception) -> Exception:
         code = getattr(exc, "code", None)
@@ -323,57 +291,6 @@ class _Connection:
         if code == _CLOSED or (code and self._server.url):
             self.end()
         return error
-
-    async def _next(self, call: _Call) -> Any:
-        """Wait for the next question or result of ``call``.
-
-        Cancelling the wait (a stop or a timeout) ends the server: it may hang, and nothing of the
-        call may go on.
-        """
-        try:
-            came = await call.news.get()
-        except asyncio.CancelledError:
-            self.end()
-            raise
-        if isinstance(came, Exception):
-            raise came
-        return came
-
-    async def _elicit(self, context: Any, params: Any) -> Any:
-        """Ask the person for the fields of a server's form, on behalf of the newest call.
-
-        Asks for the required fields, else for all, else for a plain yes.
-        """
-        result, call = import_module("mcp_types").ElicitResult, self._call
-        form = params.requested_schema if params.mode == "form" else {}
-        fields, content = form.get("properties", {}), dict[str, Any]()
-        for name in form.get("required") or fields or ("",):
-            of = fields.get(name, {"enum": ["Accept"]})
-            wrong = ""
-            while name not in content:
-                call.news.put_nowait(self._question(params, name, of, wrong))
-                reply = (await call.replies.get()).strip()
-                if reply.casefold() == _DECLINE.casefold():
-                    return result(action="decline")
-                with suppress(ValueError):
-                    content[name] = _value(of.get("type", ""), reply)
-                wrong = f"{reply!r} does not fit. "
-        return result(action="accept", content=content if form else None)
-
-    def _question(self, asked: Any, name: str, of: Mapping[str, Any], wrong: str) -> ToolResult:
-        told = f" {of.get('title', name)}: {of.get('description', '')}".rstrip(": ")
-        link = f" Open {asked.url} first." if asked.mode == "url" else ""
-        offered = ["Yes", "No"] if of.get("type") == "boolean" else of.get("enum", [])
-        offered = offered or [each.get("const") for each in of.get("oneOf", ())]
-        how = "" if offered else '. Answer "decline" to say nothing'
-        failure = AMBIGUOUS.failure(
-            f"The MCP server {self.name!r} asks, and gets your answer",
-            action=Action.ask_user,
-            question=f"{wrong}{asked.message}{link}{told}{how}",
-            choices=(*map(str, offered), _DECLINE) if offered else (),
-            **{HELD: ASKS},
-        )
-        return ToolResult.from_failure(failure)
 
     def _broken(self, what: str) -> ServerError:
         """Build an error with the last words of the server's standard error."""
@@ -394,11 +311,6 @@ async def _tools_of(client: Any) -> list[Any]:
     return tools
 
 
-def _key(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the key that identifies a call when it is made again."""
-    return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
-
-
 def _reason(exc: BaseException) -> str:
     """Say why a server doesn't start, from the innermost exception of nested groups."""
     while isinstance(exc, BaseExceptionGroup):
@@ -406,14 +318,6 @@ def _reason(exc: BaseException) -> str:
     if isinstance(exc, ImportError):
         return 'needs mcp 2.3 or newer: pip install "parsimony-kernel[mcp]"'
     return f"cannot be used: {str(exc) or type(exc).__name__}"
-
-
-def _value(kind: str, reply: str) -> Any:
-    """Parse a person's reply as a field's value. ``ValueError`` if it doesn't fit."""
-    if kind == "array":
-        return [each.strip() for each in reply.split(",")]
-    kinds: Mapping[str, Any] = {"boolean": bool, "integer": int, "number": float}
-    return TypeAdapter(kinds.get(kind, str)).validate_python(reply)
 
 
 def _effect(hints: Any) -> Literal["none", "idempotent", "write"] | None:
