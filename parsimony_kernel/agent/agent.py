@@ -5,6 +5,7 @@ Combines a model, an executor, tools, limits and a policy, and passes them to th
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMismatch
@@ -194,7 +195,7 @@ class Agent:
             cancellation=cancellation,
         )
 
-    def run(
+    async def run(
         self,
         message: str,
         *,
@@ -208,7 +209,10 @@ class Agent:
             ctx: earlier messages, and what the model is told of the notebook.
             cancellation: set it to stop the run, which then ends with ``RunCancelled``.
         """
-        return run_loop(self, self.start(message, ctx=ctx, cancellation=cancellation))
+        state = self.start(message, ctx=ctx, cancellation=cancellation)
+        async with aclosing(run_loop(self, state)) as events:
+            async for event in events:
+                yield event
 
     async def ask(self, message: str, *, ctx: AgentContext | None = None) -> AgentResult:
         """Run a request and return the collected result.
@@ -222,7 +226,7 @@ class Agent:
         """
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
-    def resume(
+    async def resume(
         self,
         record: SuspensionRecord,
         reply: str,
@@ -246,7 +250,7 @@ class Agent:
             SuspensionElsewhere: the question was asked in another workspace.
             SuspensionConsumed: the question was answered before.
         """
-        return resume_run(
+        resumed = resume_run(
             self,
             record,
             reply,
@@ -255,6 +259,9 @@ class Agent:
             cancellation=cancellation,
             max_suspension_age_s=max_suspension_age_s,
         )
+        async with aclosing(resumed) as events:
+            async for event in events:
+                yield event
 
 
 def _config(model: Models | None, api_key: str | None, model_config: Models | None) -> Models:

@@ -544,7 +544,7 @@ def _part_calls(chunks: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_whole(arguments: str) -> bool:
-    return from_json(arguments or "{}", NotImplemented) is not NotImplemented
+    return from_json(arguments or "{}", ValueError) is not ValueError
 
 
 def _words(value: Any) -> str:

@@ -108,7 +108,8 @@ def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
     found: dict[str, Server] = {}
     for each in (here, *here.parents):
         if each.is_relative_to(root) and (each / SETTINGS).is_file():
-            found = _read(each / SETTINGS) | found
+            # The nearer comes first, and wins.
+            found = found | _read(each / SETTINGS) | found
     return found
 
 
