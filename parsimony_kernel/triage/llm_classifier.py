@@ -103,8 +103,9 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
 def _verified(answer: str, passages: Sequence[str]) -> FailureType:
     """Return the type that ``answer`` names, if one of the passages contains its quote."""
     fenced = _FENCE.match(answer)
-    said: Any = from_json(fenced[1] if fenced else answer)
-    kind, quote = (said.get("type"), said.get("quote")) if isinstance(said, dict) else ("", "")
+    given = from_json(fenced[1] if fenced else answer)
+    said: dict[str, Any] = given if isinstance(given, dict) else {}
+    kind, quote = said.get("type", ""), said.get("quote", "")
     is_long = isinstance(quote, str) and len(quote.strip()) >= MIN_QUOTE
     is_found = is_long and any(quote in each for each in passages)
     return FailureType(kind) if is_found and kind in [*FailureType] else FailureType.UNKNOWN
