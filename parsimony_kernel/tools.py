@@ -45,8 +45,6 @@ THREADS: contextvars.ContextVar[list[Future[Any]] | None] = contextvars.ContextV
 AROUND: contextvars.ContextVar[Callable[[Callable[[], Any]], Any] | None] = contextvars.ContextVar(
     "parsimony_around_thread", default=None
 )
-# What the person replied to the question with which the tool that runs had answered.
-REPLY: contextvars.ContextVar[str | None] = contextvars.ContextVar("parsimony_reply", default=None)
 
 
 async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:

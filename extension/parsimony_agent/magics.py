@@ -25,6 +25,7 @@ from parsimony_agent.settings import SET_HERE, ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.view.escape import plain
 
@@ -61,14 +62,8 @@ def _plainly() -> Iterator[None]:
     """Turn the errors of a session into ``TurnError``, which is displayed as one line."""
     try:
         yield
-    except Exception as error:
-        from parsimony_kernel.session.turn_values import SessionError, sentence
-        from parsimony_kernel.toolbox.mcp_servers import ServerError
-
-        if isinstance(error, SessionError | ServerError):
-            text = str(error)
-            raise TurnError(sentence(text) if isinstance(error, ServerError) else text) from None
-        raise
+    except SessionError as error:
+        raise TurnError(str(error)) from None
 
 
 def doer(run: str) -> Callable[..., Any]:

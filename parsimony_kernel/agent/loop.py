@@ -157,15 +157,13 @@ def admit(
     state.messages += hooks.news_since(suspension)
     held, is_allowing = state.pending_call, chosen in choices.ALLOWING
     is_button = is_allowing or user_reply.strip() in choices.labels_of(choices.APPROVAL)
-    if held is not None and held.asks:
-        state.reply = user_reply
-    elif held is None or not is_button:
+    if held is None or not is_button:
         state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if held is not None:
         approvals = hooks.approvals(state)
         if chosen is Choice.allow_for_turn and approvals is not None:
             approvals.granted.widened = held.sha
-        state.pending_call = held.model_copy(update={"allowed": held.asks or is_allowing})
+        state.pending_call = held.model_copy(update={"allowed": is_allowing})
     # The claim is last, so that no later check can waste it.
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")

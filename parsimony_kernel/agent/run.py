@@ -25,7 +25,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.choices import LIMITS, Choice
-from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
+from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Failure, FailureKind
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
@@ -38,7 +38,6 @@ from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.transcript import unique_id
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
-from parsimony_kernel.tools import REPLY
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
@@ -178,7 +177,7 @@ class Run:
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
         call, *rest = (each.call for each in (held, *behind))
         if held.allowed:
-            return (call, *rest), held.sha.removeprefix(ASKS)
+            return (call, *rest), held.sha
         back = self.progress.declined()
         ran = f"What ran before it was undone. {back}" if back else "Nothing was run."
         message = f"This was not allowed. {ran}"
@@ -208,7 +207,7 @@ class Run:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
         self.progress.begin(None if self._overlaps(call) else tool)
-        did, began = "Allowed" if state.reply is None else "Answered", self.clock.monotonic()
+        began = self.clock.monotonic()
         try:
             together = [*takewhile(self._overlaps, (call, *rest))]
             if len(together) > 1 and approved is None and not self._beside:
@@ -227,7 +226,7 @@ class Run:
         state.started_monotonic_s += state.last_event_time_s - began
         outcome = self.progress.settle(outcome)
         if approved is not None:
-            note = f"{did} by the person. {outcome.envelope.get('note', '')}".rstrip()
+            note = f"Allowed by the person. {outcome.envelope.get('note', '')}".rstrip()
             outcome = outcomes.adding(outcome, "note", note)
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
@@ -238,8 +237,7 @@ class Run:
             # It waits for approval; the record keeps the call, so that it can run unchanged.
             yield ended(result={"waiting": "approval"})
             await self.let_fall()
-            sha = failure.metadata[HELD]
-            state.pending_call = HeldCall.of(call, sha + (approved or "") if sha == ASKS else sha)
+            state.pending_call = HeldCall.of(call, failure.metadata[HELD])
             state.pending_behind = list(map(HeldCall.of, rest))
             yield snapshot_of(state, self.context)
             event = await self._fail(failure, read=read.failure)
@@ -324,12 +322,8 @@ class Run:
     async def _step(self, call: ToolCall, approved: str | None = None) -> tuple[StepOutcome, float]:
         """Pass ``call`` through the gate; return its outcome and its duration in seconds."""
         name, given, started = call.function.name, arguments_of(call), self.clock.monotonic()
-        replied, self.state.reply = REPLY.set(self.state.reply), None
-        try:
-            stop = self.cancellation
-            outcome = await self.gate.step(name, given, cancellation=stop, approved=approved)
-        finally:
-            REPLY.reset(replied)
+        stop = self.cancellation
+        outcome = await self.gate.step(name, given, cancellation=stop, approved=approved)
         return outcome, self.clock.monotonic() - started
 
     def _overlaps(self, call: ToolCall) -> bool:

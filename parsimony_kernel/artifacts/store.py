@@ -6,7 +6,6 @@ snapshot is returned only if its bytes still match the digest in its name.
 
 import asyncio
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from parsimony_kernel import identity
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha, live_name_key
 from parsimony_kernel.lineage.ledger import InputRef
 from parsimony_kernel.storage.durable import StorageError
@@ -341,10 +341,8 @@ class ArtifactStore:
     def holder(self, path: str) -> str | None:
         """Return the owner recorded in a claim file, or ``None`` if it is unreadable."""
         # An unreadable claim holds nothing: the next number takes over the name.
-        try:
-            owner = json.loads(self.place.read(path) or b"")["owner"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            return None
+        held = from_json(self.place.read(path))
+        owner = held.get("owner") if isinstance(held, dict) else None
         return owner if isinstance(owner, str) else None
 
     def lines(self) -> Mapping[str, frozenset[str]]:

@@ -74,7 +74,7 @@ def offered_in(record: SuspensionRecord) -> Sequence[str]:
     """
     if record.pending_effect:
         return OUTCOME
-    if record.pending_call is not None and not record.pending_call.asks:
+    if record.pending_call is not None:
         return APPROVAL
     if record.originating_failure_kind in LIMITS or record.originating_guard:
         return MORE

@@ -19,8 +19,6 @@ _Plain = str | int | float | bool | None
 # waits for approval.
 EFFECT_KEY = "effect_key"
 HELD = "approval"
-# Prefix of that hash, or its substitute, if the tool itself asks the person.
-ASKS = "asks:"
 # The metadata key of a remembered failure after which the run continued.
 SOLVED = "solved"
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import FunctionCall, ToolCall
-from parsimony_kernel.core.kinds import ASKS, Failure, FailureKind
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 
 MAX_LESSONS = 5
@@ -53,11 +53,6 @@ class HeldCall(BaseModel):
     def call(self) -> ToolCall:
         """The call as the model requested it."""
         return ToolCall(self.id, FunctionCall(self.name, self.arguments))
-
-    @property
-    def asks(self) -> bool:
-        """Whether the tool itself asks, so that any answer lets the call continue."""
-        return self.sha.startswith(ASKS)
 
 
 class Carried(BaseModel):
@@ -165,8 +160,6 @@ class RunState(Carried):
     files: Any = Field(default=None, exclude=True)
     code_executor: Any = Field(default=None, exclude=True)
     cancellation: CancellationRequest | None = Field(default=None, exclude=True)
-    # The person's reply to a tool that asks, until the tool is called with it.
-    reply: str | None = Field(default=None, exclude=True)
     # The record of the question just answered, with the choice that was meant.
     answered: Any = Field(default=None, exclude=True)
 

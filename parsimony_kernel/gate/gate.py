@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import marshal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -56,6 +56,7 @@ class StepOutcome:
         return cause is not None and cause.ladder[0] is Rung.refusal
 
 
+@dataclass(eq=False, repr=False)
 class Gate:
     """Check, run and answer the actions of one run.
 
@@ -71,36 +72,30 @@ class Gate:
         approvals: the approval policy; without one nobody is asked.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        *,
-        timeout_s: float,
-        stages: tuple[Stage, ...] = STAGES,
-        effects: Effects | None = None,
-        run_id: str = "",
-        walker: Walker | None = None,
-        breakers: Breakers | None = None,
-        approvals: Approving | None = None,
-    ) -> None:
-        self._tools = tools
-        self._approvals = approvals
-        self._timeout_s = timeout_s
-        self._walker = walker or Walker()
-        asked = () if approvals is None else (approvals.stage,)
-        self._stages = (known, self._walker.stage, *stages, *asked)
-        self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
-        self._breakers = breakers or Breakers()
+    tools: Tools
+    _: KW_ONLY
+    timeout_s: float
+    stages: tuple[Stage, ...] = STAGES
+    effects: Effects = field(default_factory=MemoryEffects)
+    run_id: str = ""
+    walker: Walker = field(default_factory=Walker)
+    breakers: Breakers = field(default_factory=Breakers)
+    approvals: Approving | None = None
+
+    def __post_init__(self) -> None:
+        asked = () if self.approvals is None else (self.approvals.stage,)
+        self._checks = (known, self.walker.stage, *self.stages, *asked)
+        self._writes = Writes(self.effects, self.run_id, self._run)
 
     @property
     def valid_next_actions(self) -> tuple[str, ...]:
         """Names of the actions that may be requested now; empty only when the run is over."""
-        return self._walker.valid_next_actions(self._tools)
+        return self.walker.valid_next_actions(self.tools)
 
     @property
     def place(self) -> str:
         """State of the run's procedure, for the record; empty without a procedure."""
-        return self._walker.place
+        return self.walker.place
 
     async def step(
         self,
@@ -125,13 +120,13 @@ class Gate:
             Cancelled: the run was stopped during the step.
         """
         # The recorded state of a write that was begun before.
-        is_write = action in self._tools and self._tools[action].effect == "write"
-        standing = self._writes.standing(self._tools[action], inputs) if is_write else None
-        attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
-        for stage in self._stages:
+        is_write = action in self.tools and self.tools[action].effect == "write"
+        standing = self._writes.standing(self.tools[action], inputs) if is_write else None
+        attempt = Attempt(action, inputs, self.tools, approved, recorded=standing is not None)
+        for stage in self._checks:
             if (failure := _asked(stage, attempt)) is not None:
                 return self._refuse(action, failure)
-        tool, approvals = attempt.tool, self._approvals
+        tool, approvals = attempt.tool, self.approvals
         permit = None if approvals is None else approvals.permit(attempt)
         with permitting(permit):
             if standing is not None:
@@ -159,7 +154,7 @@ class Gate:
             return await run(tool, inputs, cancellation)
         # Doubled: a write whose outcome is unknown is reconciled under a second deadline.
         lease_s = max(PROBE_LEASE_S, 2 * self._deadline_s(tool) + _GRACE_S)
-        breaker = self._breakers.of(service_of(tool), probe_lease_s=lease_s)
+        breaker = self.breakers.of(service_of(tool), probe_lease_s=lease_s)
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
@@ -176,7 +171,7 @@ class Gate:
             permit.report("released")
 
     def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
-        data, walker = result.data, self._walker
+        data, walker = result.data, self.walker
         is_request = issubclass(type(data), TerminationRequest | SuspensionRequest)
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
         walker.is_over = walker.is_over or is_request
@@ -192,7 +187,7 @@ class Gate:
         read, following = sanitised(failure), self.valid_next_actions
         if "breaker" in failure.metadata:  # its service is down; offered only if nothing else is
             following = tuple(name for name in following if name != action) or following
-        state = "over" if self._walker.is_over else self._walker.state
+        state = "over" if self.walker.is_over else self.walker.state
         envelope = refused(action, read, state, following)
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
@@ -207,7 +202,7 @@ class Gate:
         return await run_body(tool, inputs, self._deadline_s(tool), cancellation, key=key)
 
     def _deadline_s(self, tool: Tool) -> float:
-        return self._timeout_s if tool.timeout_s is None else tool.timeout_s
+        return self.timeout_s if tool.timeout_s is None else tool.timeout_s
 
 
 def _asked(stage: Stage, attempt: Attempt) -> Failure | None:

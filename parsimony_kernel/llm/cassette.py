@@ -23,6 +23,7 @@ from parsimony_kernel.llm.request_key import Place, RequestKey, in_short, reques
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.view.escape import cut
 
 FOLDER = "cassettes"
 
@@ -180,12 +181,8 @@ def difference(before: str, now: str) -> str:
     both = before.splitlines(), now.splitlines()
     lines = list(difflib.unified_diff(*both, "recorded", "now", n=2, lineterm=""))
     more = len(lines) - _SHOWN_LINES
-    shown = [line if len(line) <= _SHOWN_WIDTH else _cut(line) for line in lines[:_SHOWN_LINES]]
+    shown = [cut(line, _SHOWN_WIDTH) for line in lines[:_SHOWN_LINES]]
     return "\n".join([*shown, f"… {more} more lines"] if more > 0 else shown)
-
-
-def _cut(line: str) -> str:
-    return f"{line[: _SHOWN_WIDTH - 1]}…"
 
 
 def _likeness(one: str, other: str) -> float:

@@ -22,6 +22,7 @@ from typing import Any
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest, Usage
 from parsimony_kernel.core.kinds import Failure, FailureRaised
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
 from parsimony_kernel.llm.coerce import choice_of, prose
@@ -543,10 +544,7 @@ def _part_calls(chunks: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_whole(arguments: str) -> bool:
-    with contextlib.suppress(ValueError):
-        json.loads(arguments or "{}")
-        return True
-    return False
+    return from_json(arguments or "{}", ValueError) is not ValueError
 
 
 def _words(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.result_text import NEXT, VALUES, as_text, envelope_in, variable_in_text
+from parsimony_kernel.core.text import from_json
 
 Clean = Callable[[str], str]
 
@@ -194,10 +195,7 @@ def _opening(text: str) -> str:
     words = _REQUEST.search(text)
     request = f"request:\n{_indented(words[1])}" if words else ""
     context = _CONTEXT.search(text[: words.start()] if words else text)
-    try:
-        inventory = json.loads(context[1]) if context else None
-    except ValueError:
-        inventory = None
+    inventory = from_json(context[1]) if context else None
     if not isinstance(inventory, dict):
         return request
     free = set(inventory.get("replaceable") or ())
@@ -214,11 +212,8 @@ def _body(content: Any) -> str:
         return _NEXT.sub("", as_text(envelope))
     if not isinstance(content, str):
         return "" if content is None else outline(content)
-    try:
-        value = json.loads(content)
-    except ValueError:
-        return _NEXT.sub("", content)
-    return outline(value) if isinstance(value, dict | list) else content
+    value = from_json(content)
+    return outline(value) if isinstance(value, dict | list) else _NEXT.sub("", content)
 
 
 def outline(value: Any) -> str:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.llm.secrets import Secrets
 
 PARTS = ("thinking_blocks", "reasoning_items", "reasoning_content")
@@ -63,10 +64,7 @@ def without_secrets(opaque: str, secrets: Secrets) -> str:
 
 def _given_back(message: dict[str, Any], model: str) -> dict[str, Any]:
     kept = {key: value for key, value in message.items() if key != "opaque"}
-    try:
-        parts = json.loads(message["opaque"])
-    except (TypeError, ValueError):
-        return kept
+    parts = from_json(message["opaque"])
     if not isinstance(parts, dict) or parts.get("by") != model:
         return kept
     return {**kept, **{name: parts[name] for name in PARTS if parts.get(name)}}

@@ -139,7 +139,7 @@ def held_lines(call: HeldCall | None) -> list[str]:
 def reaches_outside(record: SuspensionRecord) -> bool:
     """Whether the question asks for approval of an action outside the notebook."""
     call, why = record.pending_call, record.pending_question_context or ""
-    return call is not None and not call.asks and why.casefold() != EVERY_STEP
+    return call is not None and why.casefold() != EVERY_STEP
 
 
 # -- how a turn began

@@ -89,8 +89,6 @@ def rate_limited(retry_after: str | None = None) -> HttpError:
 SERVER_ERROR = HttpError(500, "The server had an error.", type="server_error")
 OVERLOADED = HttpError(503, "The engine is overloaded.", type="server_error")
 UNAUTHORIZED = HttpError(401, "Incorrect API key provided: {key}.", "invalid_api_key")
-_QUOTA = "insufficient_quota"
-OUT_OF_QUOTA = HttpError(429, "You exceeded your current quota.", _QUOTA, _QUOTA)
 UNKNOWN_MODEL = HttpError(404, "The model does not exist.", "model_not_found")
 CONTEXT_LENGTH = HttpError(
     400,

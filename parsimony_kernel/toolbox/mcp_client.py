@@ -5,7 +5,6 @@ its command line. Its answers are data; its hints only decide when a person is a
 """
 
 import asyncio
-import json
 import re
 import shutil
 import sys
@@ -14,25 +13,19 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
-
-from parsimony_kernel.core.causes import AMBIGUOUS
-from parsimony_kernel.core.kinds import ASKS, HELD, Action
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
-from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, tool
+from parsimony_kernel.tools import Tool, Tools
 
 _STARTS_WITHIN_S = 60.0
 # Slightly more than the MCP package needs to kill a server that doesn't exit.
 _ENDS_WITHIN_S = 7.0
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
-_DECLINE = "Decline"
 # Protocol errors after which the outcome of a call is unknown.
 _CLOSED = -32000
 _BROKEN: Mapping[int | None, str] = {
@@ -87,7 +80,7 @@ class Servers:
         known = servers_of(*self._places)
         if name not in known:
             there = ", ".join(known) or "none"
-            raise ServerError(f"There is no MCP server {name!r} in .mcp.json: {there}")
+            raise ServerError(f"There is no MCP server {name!r} in .mcp.json: {there}.")
         return known[name]
 
     def listing(self) -> list[tuple[str, str, str]]:
@@ -110,12 +103,12 @@ class Servers:
         """
         server = self.find(name)
         if not server.is_allowed:
-            raise ServerError(f"Nobody has allowed this to be started: {server.line}")
+            raise ServerError(f"Nobody has allowed this to be started: {server.line}.")
         if bool(server.command) == bool(server.url):
-            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one")
+            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one.")
         path = server.env.get("PATH")
         if server.command and shutil.which(server.program, path=path) is None:
-            raise ServerError(f"There is no program {server.program!r}: install it, or correct it")
+            raise ServerError(f"There is no program {server.program!r}: install it, or correct it.")
         return _submit(self._start(_Connection(server.filled(self._environ))))
 
     async def _start(self, connection: "_Connection") -> Tools:
@@ -141,35 +134,12 @@ class Servers:
         self.remove(*self._added)
 
     def tools(self) -> Tools:
-        """Return the tools of all servers, and one that reads their resources.
+        """Return the tools of all servers.
 
         The tools stay those of the time when the person added the server; getting others takes
         another approval.
         """
-        made = [each for connection in self._added.values() for each in connection.tools()]
-        reading = {name: each for name, each in self._added.items() if each.has_resources}
-
-        async def read_resource(server: str, uri: str = "") -> Any:
-            if server not in reading:
-                raise LookupError(f"no MCP server {server!r}: {', '.join(reading)}")
-            return await asyncio.wrap_future(_submit(reading[server].read(uri)))
-
-        does = f"Read a resource of {' or '.join(reading)}, or without `uri` list what there is."
-        return Tools(
-            [*made, *([tool(description=does, effect="none")(read_resource)] if reading else ())]
-        )
-
-
-@dataclass
-class _Call:
-    """A request to a server.
-
-    ``news`` receives its questions and finally the result or an exception; each question is
-    answered by an item of ``replies``.
-    """
-
-    news: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
-    replies: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+        return Tools(each for added in self._added.values() for each in added.tools())
 
 
 class _Connection:
@@ -180,15 +150,11 @@ class _Connection:
 
     def __init__(self, server: Server) -> None:
         self.name = server.name
-        self.has_resources = False
         self._server = server
         self._task: asyncio.Task[None] | None = None
         self._client: Any = None
         self._heard: Any = None
         self._listed: list[Any] = []
-        # The newest call, and the calls that wait for the person, by ``_key``.
-        self._call = _Call()
-        self._waiting: dict[str, _Call] = {}
 
     @property
     def is_open(self) -> bool:
@@ -212,9 +178,8 @@ class _Connection:
         return self._client
 
     def end(self) -> "asyncio.Task[None] | None":
-        """End the server and its waiting calls; return the task that is shutting it down."""
+        """End the server and its calls; return the task that is shutting it down."""
         task, self._task, self._client = self._task, None, None
-        self._waiting.clear()
         if task is not None:
             task.cancel()
         return task
@@ -225,11 +190,10 @@ class _Connection:
                 from mcp import Client  # deferred: it takes a second
 
                 async with (
-                    Client(self._transport(), elicitation_callback=self._elicit) as client,
+                    Client(self._transport()) as client,
                     asyncio.TaskGroup() as self._calls,
                 ):
                     self._listed = self._listed or await _tools_of(client)
-                    self.has_resources = client.server_capabilities.resources is not None
                     self._client = client
                     started.set_result(None)
                     try:
@@ -275,14 +239,13 @@ class _Connection:
         called: list[str] = []
 
         def reaches(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-            if effect is not None or called or _key(told.name, arguments) in self._waiting:
+            if effect is not None or called:
                 return ()
             return (f"{name} does not say whether it changes something outside the notebook",)
 
         async def call(**arguments: Any) -> Any:
             called.append(name)  # approved by now, for the rest of the turn
-            answer = self._answer(told.name, arguments, REPLY.get())
-            return await asyncio.wrap_future(_submit(answer))
+            return await asyncio.wrap_future(_submit(self._answer(told.name, arguments)))
 
         return Tool(
             function=call,
@@ -295,48 +258,32 @@ class _Connection:
             timeout_s=self._server.timeout,
         )
 
-    async def _answer(self, name: str, arguments: dict[str, Any], reply: str | None) -> Any:
-        """Call a tool and return its answer, or the server's question to the person.
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool and return its answer.
 
-        A call that asked is kept waiting; the same call made again with a reply continues it.
+        Cancelling the wait (a stop or a timeout) ends the server: it may hang, and nothing of the
+        call may go on.
         """
-        key = _key(name, arguments)
-        call = self._waiting.pop(key, None)
-        if reply is None:
-            call = await self._begin("call_tool", name, arguments)
-        elif call is None or not self.is_open:
-            raise LookupError("the call that asked has ended with its server: call it anew")
-        else:
-            call.replies.put_nowait(reply)
-        came = await self._next(call)
-        if isinstance(came, ToolResult):
-            self._waiting[key] = call
-            return came
-        return _data(came)
-
-    async def read(self, uri: str) -> Any:
-        """Read a resource as text, or list the resources without ``uri``."""
-        if uri:
-            read = await self._next(await self._begin("read_resource", uri))
-            return "\n".join(map(_text, read.contents))
-        listed = await self._next(await self._begin("list_resources"))
-        return {str(each.uri): each.description or each.name for each in listed.resources}
-
-    async def _begin(self, method: str, *arguments: Any) -> _Call:
-        client, call = await self.client(), _Call()
+        client, answers = await self.client(), asyncio.Queue[Any]()
 
         async def run() -> None:
             try:
-                came = await getattr(client, method)(*arguments)
+                came = await client.call_tool(name, arguments)
             except asyncio.CancelledError:
                 came = self._broken("has ended")
             except Exception as exc:  # boundary: tool - whatever a server does
                 came = self._error(exc)
-            call.news.put_nowait(came)
+            answers.put_nowait(came)
 
-        self._call = call
         self._calls.create_task(run())
-        return call
+        try:
+            came = await answers.get()
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        if isinstance(came, Exception):
+            raise came
+        return _data(came)
 
     def _error(self, exc: Exception) -> Exception:
         code = getattr(exc, "code", None)
@@ -345,57 +292,6 @@ class _Connection:
             self.end()
         return error
 
-    async def _next(self, call: _Call) -> Any:
-        """Wait for the next question or result of ``call``.
-
-        Cancelling the wait (a stop or a timeout) ends the server: it may hang, and nothing of the
-        call may go on.
-        """
-        try:
-            came = await call.news.get()
-        except asyncio.CancelledError:
-            self.end()
-            raise
-        if isinstance(came, Exception):
-            raise came
-        return came
-
-    async def _elicit(self, context: Any, params: Any) -> Any:
-        """Ask the person for the fields of a server's form, on behalf of the newest call.
-
-        Asks for the required fields, else for all, else for a plain yes.
-        """
-        result, call = import_module("mcp_types").ElicitResult, self._call
-        form = params.requested_schema if params.mode == "form" else {}
-        fields, content = form.get("properties", {}), dict[str, Any]()
-        for name in form.get("required") or fields or ("",):
-            of = fields.get(name, {"enum": ["Accept"]})
-            wrong = ""
-            while name not in content:
-                call.news.put_nowait(self._question(params, name, of, wrong))
-                reply = (await call.replies.get()).strip()
-                if reply.casefold() == _DECLINE.casefold():
-                    return result(action="decline")
-                with suppress(ValueError):
-                    content[name] = _value(of.get("type", ""), reply)
-                wrong = f"{reply!r} does not fit. "
-        return result(action="accept", content=content if form else None)
-
-    def _question(self, asked: Any, name: str, of: Mapping[str, Any], wrong: str) -> ToolResult:
-        told = f" {of.get('title', name)}: {of.get('description', '')}".rstrip(": ")
-        link = f" Open {asked.url} first." if asked.mode == "url" else ""
-        offered = ["Yes", "No"] if of.get("type") == "boolean" else of.get("enum", [])
-        offered = offered or [each.get("const") for each in of.get("oneOf", ())]
-        how = "" if offered else '. Answer "decline" to say nothing'
-        failure = AMBIGUOUS.failure(
-            f"The MCP server {self.name!r} asks, and gets your answer",
-            action=Action.ask_user,
-            question=f"{wrong}{asked.message}{link}{told}{how}",
-            choices=(*map(str, offered), _DECLINE) if offered else (),
-            **{HELD: ASKS},
-        )
-        return ToolResult.from_failure(failure)
-
     def _broken(self, what: str) -> ServerError:
         """Build an error with the last words of the server's standard error."""
         words = ""
@@ -403,7 +299,7 @@ class _Connection:
             self._errors.seek(0)
             words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
         told = f"; its last words: {words}" if words else ""
-        return ServerError(f"the MCP server {self.name!r} {what}{told}")
+        return ServerError(f"The MCP server {self.name!r} {f'{what}{told}'.rstrip('.')}.")
 
 
 async def _tools_of(client: Any) -> list[Any]:
@@ -415,11 +311,6 @@ async def _tools_of(client: Any) -> list[Any]:
     return tools
 
 
-def _key(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the key that identifies a call when it is made again."""
-    return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
-
-
 def _reason(exc: BaseException) -> str:
     """Say why a server doesn't start, from the innermost exception of nested groups."""
     while isinstance(exc, BaseExceptionGroup):
@@ -427,14 +318,6 @@ def _reason(exc: BaseException) -> str:
     if isinstance(exc, ImportError):
         return 'needs mcp 2.3 or newer: pip install "parsimony-kernel[mcp]"'
     return f"cannot be used: {str(exc) or type(exc).__name__}"
-
-
-def _value(kind: str, reply: str) -> Any:
-    """Parse a person's reply as a field's value. ``ValueError`` if it doesn't fit."""
-    if kind == "array":
-        return [each.strip() for each in reply.split(",")]
-    kinds: Mapping[str, Any] = {"boolean": bool, "integer": int, "number": float}
-    return TypeAdapter(kinds.get(kind, str)).validate_python(reply)
 
 
 def _effect(hints: Any) -> Literal["none", "idempotent", "write"] | None:

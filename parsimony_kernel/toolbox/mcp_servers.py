@@ -11,19 +11,18 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
 
 PREFIX = "mcp:"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
-_NEAR = (".mcp.json", ".jupyter/mcp_settings.json")
-_JUPYTERS = ("mcp_settings.json", "mcp_servers.json")
+SETTINGS = ".mcp.json"
 
 
-class ServerError(ConnectionError):
+class ServerError(SessionError, ConnectionError):
     """A server can't be used; the message is one sentence with the remedy."""
 
 
@@ -47,12 +46,6 @@ class Server(BaseModel):
     url: str = ""
     headers: dict[str, str] = {}
     timeout: float | None = Field(None, gt=0)
-
-    @field_validator("env", "headers", mode="before")
-    @classmethod
-    def _from_pairs(cls, given: Any) -> Any:
-        """Convert the list of name/value pairs of Jupyter's own files to a mapping."""
-        return {e["name"]: e["value"] for e in given} if isinstance(given, list) else given
 
     @property
     def program(self) -> str:
@@ -104,33 +97,27 @@ class Server(BaseModel):
 
 
 def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
-    """Read the servers of all settings files, by name; of two with one name the nearer wins.
+    """Read the servers of each ``.mcp.json`` from ``folder`` up to ``workspace``, by name.
 
-    The files are ``.mcp.json`` and jupyter-ai's ``.jupyter/mcp_settings.json``, from ``folder`` up
-    to ``workspace``, then those of jupyter-mcp-manager in Jupyter's configuration folders.
+    Of two with one name the nearer wins.
 
     Raises:
         ServerError: a file can't be read.
     """
-    from jupyter_core.paths import jupyter_config_path  # deferred, as above
-
     root, here = workspace.resolve(), folder.resolve()
-    within = [each for each in (here, *here.parents) if each.is_relative_to(root)]
-    paths = [(each / name, each) for each in within for name in _NEAR]
-    paths += [(Path(each) / name, here) for each in jupyter_config_path() for name in _JUPYTERS]
     found: dict[str, Server] = {}
-    for path, runs_in in paths:
-        for server in _read(path, runs_in) if path.is_file() else ():
-            found.setdefault(server.name, server)
+    for each in (here, *here.parents):
+        if each.is_relative_to(root) and (each / SETTINGS).is_file():
+            # The nearer comes first, and wins.
+            found = found | _read(each / SETTINGS) | found
     return found
 
 
-def _read(path: Path, folder: Path) -> list[Server]:
+def _read(path: Path) -> dict[str, Server]:
     try:
-        content = json.loads(path.read_bytes())
-        named = [{**entry, "name": name} for name, entry in content.get("mcpServers", {}).items()]
-        entries = (*named, *content.get("mcp_servers", ()))
-        return [Server(**{**each, "source": path, "folder": folder}) for each in entries]
+        entries = json.loads(path.read_bytes()).get("mcpServers", {}).items()
+        of_file = {"source": path, "folder": path.parent}
+        return {name: Server(**{**entry, **of_file, "name": name}) for name, entry in entries}
     except (OSError, ValueError, AttributeError, TypeError, KeyError) as exc:
         why = " ".join(str(exc).split())[:200]
         raise ServerError(

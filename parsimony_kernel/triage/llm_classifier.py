@@ -16,6 +16,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.conversation import block
 from parsimony_kernel.core.redaction import scrub
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.triage.taxonomy import column
 
@@ -102,12 +103,9 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*(.*?)\s*```\s*$", re.DOTALL)
 def _verified(answer: str, passages: Sequence[str]) -> FailureType:
     """Return the type that ``answer`` names, if one of the passages contains its quote."""
     fenced = _FENCE.match(answer)
-    try:
-        said = json.loads(fenced[1] if fenced else answer)
-        kind = FailureType(said["type"])
-        quote = said["quote"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return FailureType.UNKNOWN
+    given = from_json(fenced[1] if fenced else answer)
+    said: dict[str, Any] = given if isinstance(given, dict) else {}
+    kind, quote = said.get("type", ""), said.get("quote", "")
     is_long = isinstance(quote, str) and len(quote.strip()) >= MIN_QUOTE
     is_found = is_long and any(quote in each for each in passages)
-    return kind if is_found else FailureType.UNKNOWN
+    return FailureType(kind) if is_found and kind in [*FailureType] else FailureType.UNKNOWN

@@ -418,12 +418,10 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
     canonical = _canonical(figure.spec)
     drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
-    facts = {
-        "title": cut((figure.title or title).strip(), ARGUMENT_CHARS),
-        "description": cut(figure.description.strip()),
-        "png_base64": _fitting(figure.png_base64),
-        "svg": _fitting(figure.svg),
-    }
+    pictures = {"png_base64": figure.png_base64, "svg": figure.svg}
+    facts = {name: each for name, each in pictures.items() if len(each or "") <= PICTURE_CHARS}
+    facts["title"] = cut((figure.title or title).strip(), ARGUMENT_CHARS)
+    facts["description"] = cut(figure.description.strip())
     block = view.last(bl.FigureBlock, identity=identity)
     if block is None:
         figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
@@ -438,10 +436,6 @@ def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
     """Refer to a figure in words, since an exporter may show its picture alone."""
     words = figure.description or figure.title
     return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
-
-
-def _fitting(picture: str | None) -> str | None:
-    return picture if picture and len(picture) <= PICTURE_CHARS else None
 
 
 def _canonical(spec: dict[str, Any] | None) -> str:

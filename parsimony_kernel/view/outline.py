@@ -318,8 +318,7 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     head[end:end] = [*told, notes(*changes)] if changes else told
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
-    behind: list[bl.Block] = [*long]
-    behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
+    behind = [*long, *(each for each in blocks if each.key not in elsewhere and _is_work(each))]
     work = [_without(table, outline(each)) for each in behind]
     contexts = [each.context for each in questions if each.reply and each.context.strip()]
     work += map(notes, dict.fromkeys(contexts))
@@ -330,9 +329,8 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
-    return Segment(
-        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome) if work else ()
-    )
+    summary = _summary(blocks, behind, outcome) if work else ()
+    return Segment(tuple(head), figure, tuple(work), summary)
 
 
 def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:

@@ -46,12 +46,6 @@ def choose(wanted: Annotated[ElicitationResult[Colour], Resolve(which)]) -> str:
     return f"{wanted.data.pieces} in {wanted.data.colour}"
 
 
-@server.resource("note://today")
-def today() -> str:
-    """A note."""
-    return "remember the milk"
-
-
 if __name__ == "__main__":
     if "--http" in sys.argv:
         port = int(sys.argv[sys.argv.index("--http") + 1])

@@ -13,14 +13,6 @@ from typing import Any
 
 READS = {"readOnlyHint": True}
 WRITES = {"destructiveHint": True}
-COLOUR = {
-    "type": "object",
-    "properties": {
-        "colour": {"type": "string", "title": "Colour", "enum": ["red", "blue"]},
-        "pieces": {"type": "integer", "title": "Pieces"},
-    },
-    "required": ["colour", "pieces"],
-}
 TOOLS = {
     "add": READS,
     "dies": READS,
@@ -30,7 +22,6 @@ TOOLS = {
     "huge": READS,
     "grow": READS,
     "choose": READS,
-    "order_asking": WRITES,
     "pid": READS,
     "environment": READS,
     "order": WRITES,
@@ -65,16 +56,12 @@ def call(number: Any, name: str, given: dict[str, Any]) -> None:
             os._exit(3)
         case "hangs":
             time.sleep(600)
-        case "choose" | "order_asking":
-            asked = {"message": "Which one do you want?", "requestedSchema": COLOUR}
+        case "choose":
+            form = {"type": "object", "properties": {"colour": {"type": "string"}}}
+            asked = {"message": "Which one do you want?", "requestedSchema": form}
             ask = {"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": asked}
             print(json.dumps(ask), flush=True)
-            said = json.loads(sys.stdin.readline())["result"]
-            got = said.get("content", {})
-            if said["action"] == "accept":
-                text(number, f"{got['pieces']} in {got['colour']}")
-            else:
-                text(number, f"the person said {said['action']}")
+            text(number, f"I was told: {json.loads(sys.stdin.readline())['error']['message']}")
         case "environment":
             text(number, " ".join(sorted(os.environ)))
         case "order" | "touch":

@@ -32,7 +32,6 @@ from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
 from tests.scenarios.loops import gather
 from tests.scenarios.notebooks import question
-from tests.tiers import sampled
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -93,32 +92,21 @@ def start(tmp_path: Path, scripted: Start) -> Start:
 # -- settings, and the person's yes
 
 
-def test_nearest_settings_name_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    below, jupyter = tmp_path / "below", tmp_path / "jupyter"
-    for folder in (below / ".jupyter", jupyter):
-        folder.mkdir(parents=True)
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(jupyter))
-    pairs = [{"name": "KEY", "value": "${KEY}"}]
-    written = {
-        below / ".mcp.json": {"mcpServers": {"one": {"command": "near", "args": ["a b"]}}},
-        below / ".jupyter/mcp_settings.json": {
-            "mcp_servers": [
-                {"name": "one", "command": "far"},
-                {"name": "two", "type": "http", "url": "http://x", "headers": pairs},
-            ]
-        },
-        tmp_path / ".mcp.json": {"mcpServers": {"three": {"command": "up", "env": {"A": "b"}}}},
-        jupyter / "mcp_servers.json": {"mcp_servers": [{"name": "four", "command": "last"}]},
-    }
-    for path, content in written.items():
-        path.write_text(json.dumps(content))
+def test_nearest_settings_name_a_server(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    one = {"command": "near", "args": ["a b"]}
+    two = {"type": "http", "url": "http://x", "headers": {"KEY": "${KEY}"}}
+    above = {"one": {"command": "far"}, "three": {"command": "up", "env": {"A": "b"}}}
+    (below / ".mcp.json").write_text(json.dumps({"mcpServers": {"one": one, "two": two}}))
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": above}))
     found = servers_of(below, tmp_path)
     assert {name: server.line for name, server in found.items()} == {
         "one": "near 'a b'",
         "two": "http://x (with KEY)",
         "three": "up (with A)",
-        "four": "last",
     }
+    assert found["one"].folder == below
     assert found["three"].folder == tmp_path
     assert found["two"].filled({"KEY": 'a"b'}).headers == {"KEY": 'a"b'}
 
@@ -277,18 +265,10 @@ async def test_share_schema_hides_answers_from_model(start: Start) -> None:
     assert "kept in the notebook" in answer
 
 
-async def test_resources_are_read_after_failing_call(start: Start) -> None:
-    steps = [
-        call("other__fails"),
-        call("read_resource", server="other"),
-        call("read_resource", server="other", uri="note://today"),
-        DONE,
-    ]
-    failed, listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+async def test_failing_call_says_why(start: Start) -> None:
+    (failed, *_) = answers(await turn(start([call("other__fails"), DONE], add=["other"])))
     assert json.loads(failed)["error"] == "action_error"
     assert "Error executing tool fails" in failed
-    assert "note://today" in listed
-    assert "remember the milk" in read
 
 
 class OverHttp:
@@ -324,14 +304,9 @@ def far() -> Iterator[OverHttp]:
 @pytest.mark.slow
 async def test_server_is_reached_over_http(start: Start, far: OverHttp) -> None:
     servers = {"far": {"type": "http", "url": far.address, "headers": {"X-Key": "${KEY:-none}"}}}
-    steps = [call("far__add", a=1), call("far__choose"), DONE]
-    session = start(steps, servers=servers, add=["far"])
+    session = start([call("far__add", a=1), DONE], servers=servers, add=["far"])
     assert session.tools.servers.listing()[0][1] == f"{far.address} (with X-Key)"
-    (*events, asked) = await turn(session)
-    assert isinstance(asked, UserInputRequested)
-    assert '"result": 2' in answers(events)[0]
-    events = await gather(session.resume("Decline"))
-    assert "the person said decline" in answers(events)[0]
+    assert '"result": 2' in answers(await turn(session))[0]
 
 
 @pytest.mark.slow
@@ -340,7 +315,7 @@ async def test_vanished_http_server_is_reconnected(start: Start, far: OverHttp) 
     session = start(steps, servers={"far": {"url": far.address}}, add=["far"])
     far.end()
     lost, *_ = answers(await turn(session))
-    assert "the MCP server 'far'" in lost
+    assert "The MCP server 'far'" in lost
     far.begin()
     found, *_ = answers(await turn(session))
     assert '"result": 3' in found
@@ -356,60 +331,15 @@ async def test_packaged_server_works(start: Start) -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-# -- what a server asks
-
-
-@pytest.mark.parametrize("server", sampled(["raw", "other"], 2))
-async def test_elicitation_becomes_our_question(start: Start, server: str) -> None:
-    session = start([call(f"{server}__choose"), DONE], add=[server])
-    asked = question(await turn(session))
-    assert asked.question == "Which one do you want? Colour"
-    assert asked.choices == ("red", "blue", "Decline")
-    asked = question(await gather(session.resume("2")))
-    assert asked.question.startswith("Which one do you want? Pieces")
-    asked = question(await gather(session.resume("many")))
-    assert asked.question.startswith("'many' does not fit.")
-    events = await gather(session.resume("3"))
-    assert '"3 in blue"' in answers(events)[0]
-    assert "Answered by the person" in answers(events)[0]
-    assert isinstance(events[-1], RunCompleted)
-
-
-async def test_asking_write_is_approved_and_done_once(start: Start) -> None:
-    again = call("raw__order_asking", a=1)
-    session = start([call("raw__order_asking", a=1), again, DONE], add=["raw"])
-    questions = [(await turn(session))[-1]]
-    for reply in ("Run it", "red", "2"):
-        events = await gather(session.resume(reply))
-        questions.append(events[-1])
-    assert [getattr(each, "question", "")[:12] for each in questions[:3]] == [
-        "May raw__ord",
-        "Which one do",
-        "Which one do",
-    ]
-    first, second, *_ = answers(events)
-    assert '"2 in red"' in first
-    assert "It was done before, and not again" in second
-    assert isinstance(events[-1], RunCompleted)
-
-
-async def test_elicitation_can_be_declined(start: Start) -> None:
-    session = start([call("raw__choose"), DONE], add=["raw"])
-    await turn(session)
-    events = await gather(session.resume("Decline"))
-    assert "the person said decline" in answers(events)[0]
-
-
-async def test_reply_expires_with_its_server(start: Start) -> None:
-    session = start([call("raw__choose"), DONE, DONE], add=["raw"])
-    await turn(session)
-    session.tools.remove("mcp:raw")
-    add_server(session, "raw")
-    events = await gather(session.resume("2"))
-    assert "the call that asked has ended with its server" in answers(events)[0]
-
-
 # -- what goes wrong with a server
+
+
+@pytest.mark.parametrize(("server", "says"), [("raw", "not supported"), ("other", "did not decl")])
+async def test_asking_server_is_refused_and_goes_on(start: Start, server: str, says: str) -> None:
+    calls = call(f"{server}__choose"), call(f"{server}__add", a=40, b=2)
+    asked, added, *_ = answers(await turn(start([*calls, DONE], add=[server])))
+    assert says in asked
+    assert "42" in added
 
 
 @pytest.mark.parametrize(
