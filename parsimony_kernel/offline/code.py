@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader
 
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.fuzzy import alike
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.offline import words
 
 Arguments = dict[str, Any]
@@ -143,11 +144,8 @@ class Table:
 
     def called(self, text: str) -> list[Column]:
         """Find the columns of that name, else those called so without their unit, in any number."""
-        name, found = words.fold(text), list[Column]()
-        for each in self.columns if name else ():
-            names = [words.fold(each.name), words.fold(each.plain)]
-            is_so = [*map(words.singular, name)] in [[*map(words.singular, own)] for own in names]
-            found += [each] if is_so or "".join(name) == "".join(names[0]) else []
+        stem = words.stem(text)
+        found = [c for c in self.columns if stem and stem in map(words.stem, (c.name, c.plain))]
         return [c for c in found if c.name.casefold() == text.casefold()] or found
 
     def nearly(self, name: tuple[str, ...]) -> list[Column]:
@@ -482,9 +480,6 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """The JSON that ``text`` begins with, behind its tag; empty where it is odd or cut."""
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
-    except (ValueError, RecursionError):
-        return {}
+    """The JSON object between the tags in ``text``; empty where it is odd or cut."""
+    value = from_json(text[text.find("{") : text.rfind("}") + 1])
     return value if isinstance(value, dict) else {}

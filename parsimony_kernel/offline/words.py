@@ -165,6 +165,11 @@ def singular(word: str) -> str:
     return word[:-1] if is_plural else word
 
 
+def stem(name: str) -> str:
+    """``name`` for comparing: its words in the singular, without what is between them."""
+    return "".join(map(singular, fold(name)))
+
+
 def spelling(text: str) -> str:
     """Write ``text`` in the one way in which values are compared: "Non-member", "non member"."""
     return re.sub(r"(?<=[^\W\d])[-_ ]+(?=[^\W\d])", " ", text.strip().casefold())
