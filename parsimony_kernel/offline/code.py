@@ -78,14 +78,6 @@ class Column:
         return found[1] if found and not self.part else units.pop() if len(units) == 1 else ""
 
     @property
-    def currency(self) -> str:
-        """The code of its currency, as far as its unit is one."""
-        signs = words.table()["spellings"]["money"]
-        unit = signs.get(self.unit, self.unit)
-        is_money = unit in signs.values() or re.fullmatch("[A-Z]{3}", unit)
-        return str(unit).lower() if is_money else ""
-
-    @property
     def label(self) -> str:
         """What it is, in words."""
         if self.part:

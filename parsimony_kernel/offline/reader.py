@@ -531,10 +531,9 @@ class Reader:
         no_if(query.limit is not None and query.limit < 1, "unused", query.limit)
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
-        money = english.table()["spellings"]["money"]
-        said = {money[t.text] for t in self.tokens if t.text in money}
+        signs = {t.text for t in self.tokens} & {*"$€£"}
         used = [f.column for f in query.filters if f.op[0] in "<>=b"] or query.columns
-        other = [c.name for c in used if said and c.currency and c.currency not in said]
+        other = [c.name for c in used if signs - {c.unit} and clause("money", c.unit)]
         no_if(other, "money", *other[:1])
         is_along = query.window or query.chart in ("line", "area")
         # Groups beside a time have no order of their own.
