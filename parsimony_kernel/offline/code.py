@@ -411,47 +411,39 @@ class Transcript:
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
-    """Read what ``messages`` say."""
-    turn = Transcript()
-    users = {i: _text(m) for i, m in enumerate(messages) if m.get("role") == "user"}
-    contexts = [_parsed(text) for text in users.values() if text.startswith(_CONTEXT)]
-    turn.context = contexts[-1] if contexts else {}
-    begins = (_CONTEXT, _REQUEST)
-    opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
-    # Without a notebook, the request is the first message.
-    start = [-1, *[*users][:1], *opened][-1]
-    asked = users.get(start, "")
-    turn.request = (request_in([{"role": "user", "content": asked}]) or asked).strip()
-    said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
-    # Nothing is left of a turn that was undone, refused or handed back.
-    turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-    turn.last = "".join(said[-1:])
-    _read_steps(turn, messages[start + 1 :])
-    return turn
-
-
-def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Read what ``messages`` say of the newest turn."""
+    turn, context, said, asked = Transcript(), "", list[str](), ""
     answers = {
         m.get("tool_call_id"): _parsed(_text(m)) for m in messages if m.get("role") == "tool"
     }
-    asked = ""
     for message in messages:
-        text = _text(message)
-        for call in message.get("tool_calls") or ():
-            arguments = _parsed(call["function"]["arguments"])
-            asked = str(arguments.get("question", asked))
-            if told := answers.get(call["id"]):
-                answer = _answer(told)
-                if turn.gone & {*answer.variables}:  # what failed without them is tried again
-                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
-                turn.calls[key(call["function"]["name"], arguments)] = answer
-        if message.get("role") == "user" and text.startswith(_CHANGES):
+        text, role = _text(message), message.get("role")
+        begun = text.startswith((_CONTEXT, _REQUEST)) and f"{_REQUEST}\n" in text
+        # Without a notebook, the request is the first message.
+        if role == "user" and (begun or not turn.request):
+            # Nothing is left of a turn that was undone, refused or handed back.
+            told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
+            request = request_in([message]) or text
+            turn, asked = Transcript(request.strip(), told=told, last="".join(said[-1:])), ""
+        elif role == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()
             turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
-        elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
+        elif role == "user" and asked and not text.startswith(_ASIDE):
             turn.replies.setdefault(asked, text.strip())
+        for call in message.get("tool_calls") or ():
+            arguments = _parsed(call["function"]["arguments"])
+            asked = str(arguments.get("question", asked))
+            if envelope := answers.get(call["id"]):
+                answer = _answer(envelope)
+                if turn.gone & {*answer.variables}:  # what failed without them is tried again
+                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
+                turn.calls[key(call["function"]["name"], arguments)] = answer
+        context = text if role == "user" and text.startswith(_CONTEXT) else context
+        said += [text] * (role == "assistant")
+    turn.context = _parsed(context)
     turn.gone -= {*turn.made}
+    return turn
 
 
 def _answer(told: Mapping[str, Any]) -> Answer:

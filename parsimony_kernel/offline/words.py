@@ -155,14 +155,8 @@ fold = lru_cache(maxsize=4096)(words_of)
 @lru_cache(maxsize=4096)
 def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
-    if irregular := table()["spellings"]["plurals"].get(word):
-        return str(irregular)
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if re.search("(?:[^a]ch|sh|ss|x)es$", word):  # but headaches
-        return word[:-2]
-    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
-    return word[:-1] if is_plural else word
+    found = (re.subn(rule, end, word) for rule, end in table()["plurals"].items())
+    return next((text for text, is_so in found if is_so), word)
 
 
 def stem(name: str) -> str:
