@@ -423,8 +423,9 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if role == "user" and (begun or not turn.request):
             # Nothing is left of a turn that was undone, refused or handed back.
             told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
+            last = "".join([t for t in said if not t.startswith("Undone ")][-1:])
             request = request_in([message]) or text
-            turn, asked = Transcript(request.strip(), told=told, last="".join(said[-1:])), ""
+            turn, asked = Transcript(request.strip(), told=told, last=last), ""
         elif role == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()

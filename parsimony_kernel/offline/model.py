@@ -312,9 +312,8 @@ class _Planner:
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
-            self.notes.append(
-                f"Used {'all rows of ' * (is_kept and not query.filters)}`{about.name}`."
-            )
+            rows = "all of `{}`, not the rows before" if is_kept and not query.filters else "`{}`"
+            self.notes.append(f"Used {rows.format(about.name)}.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
@@ -339,10 +338,12 @@ class _Planner:
         known: dict[str, tuple[str, ...]] = {name: (name,) for name in self.turn.tables()}
         bound = self.turn.variables | self.turn.made
         known |= {name: ("", name) for name in bound if bound[name].get("type") == "figure"}
-        saved = re.findall(r"Saved as ([^.]*)", self.turn.last)
-        names = [self.subject] if self.subject else [n for e in saved for n in e.split("`")[1::2]]
-        titles = {n: code.capital(n.replace("_", " ")) for n in names if n in known}
-        return self.made or [code.Cell("", title, *known[n]) for n, title in titles.items()]
+        said, *saved = re.split(r" ?Saved as ([^.]*)\.", self.turn.last)
+        names = [self.subject] if self.subject else "".join(saved[:1]).split("`")[1::2]
+        told = "" if self.subject else "".join([said, *saved[1:]])
+        titles = {n: code.capital(n.removesuffix("_chart").replace("_", " ")) for n in names}
+        own = [code.Cell("", titles[n], *known[n], told=told) for n in names if n in known]
+        return self.made or own
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""

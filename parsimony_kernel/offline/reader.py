@@ -64,10 +64,15 @@ class Reader:
     def _read(self) -> Query:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
-        self.text = text = self.marked()
+        said = self.marked().split()
         # A new name is no word of the request.
-        known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        strange = [e for e in text.split() if e[0].isalnum() and e not in known]
+        known = {*english.keywords(), *said * ("rename" in self.raw)}
+        strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
+        if len({*strange}) == 1 and singular(strange[0]) != strange[0]:
+            mark = self._called(strange[0])
+            said = [mark if e in strange else e for e in said]
+            strange *= not mark
+        self.text = text = " ".join(said)
         names = [c.name for c in self.table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
         about = [*(self.raw.get(e, e) for e in strange[:1]), self.table.name, spoken(names)]
@@ -241,6 +246,14 @@ class Reader:
         no_if(is_id and is_plural and not is_one, "counted", text)
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""
+
+    def _called(self, word: str) -> str:
+        """Ask whether ``word``, which nothing else is called, is what the rows are called."""
+        question = f"What are the {word!r} of `{self.table.name}`?"
+        if self.turn.choose(question, ["its rows", "something else"], holds=True) != "its rows":
+            return ""
+        self.query.notes.append(f"Read {word!r} as its rows")
+        return self.mark("T", self.table.name, self.raw[word])
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""

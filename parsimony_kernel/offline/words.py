@@ -225,10 +225,11 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     """
     text = " ".join(line.split())
     label, colon, rest = text.partition(": ") if ": " in text else ("", "", text)
-    ends = {"month": r"(?<=\d{4}-\d\d)-01\b", "year": r"(?<=\d{4})-01-01\b"}
-    # Years beside missing ones are floats.
-    for end in (r" 00:00:00|(?<=\b\d{4})\.0(?= )", *(ends[e] for e in ends if e in periods)):
-        rest = re.sub(end, "", rest)
+    rest = re.sub(
+        r" 00:00:00|(?<=\b\d{4})\.0(?= )", "", rest
+    )  # years beside missing ones are floats
+    for period in {*periods} & {*table()["periods"]}:
+        rest = re.sub(*table()["periods"][period], rest)
     before, space, last = rest.rpartition(" ")
     if label.endswith(" year") or last == "none":
         return f"{label}{colon}{rest}."
