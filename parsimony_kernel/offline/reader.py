@@ -68,7 +68,7 @@ class Reader:
         # A new name is no word of the request.
         known = {*english.keywords(), *said * ("rename" in self.raw)}
         strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
-        if len({*strange}) == 1 and singular(strange[0]) != strange[0]:
+        if len({*strange}) == 1 and clause("nouns", strange[0]):
             mark = self._called(strange[0])
             said = [mark if e in strange else e for e in said]
             strange *= not mark
@@ -267,7 +267,8 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
-        no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
+        why = "text" if any(c.looks("amount") for c in listed) else "kind"
+        no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
