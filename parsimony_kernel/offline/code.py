@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader
 
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.fuzzy import alike
+from parsimony_kernel.core.text import from_json
 from parsimony_kernel.offline import words
 
 Arguments = dict[str, Any]
@@ -77,14 +78,6 @@ class Column:
         return found[1] if found and not self.part else units.pop() if len(units) == 1 else ""
 
     @property
-    def currency(self) -> str:
-        """The code of its currency, as far as its unit is one."""
-        signs = words.table()["spellings"]["money"]
-        unit = signs.get(self.unit, self.unit)
-        is_money = unit in signs.values() or re.fullmatch("[A-Z]{3}", unit)
-        return str(unit).lower() if is_money else ""
-
-    @property
     def label(self) -> str:
         """What it is, in words."""
         if self.part:
@@ -143,11 +136,8 @@ class Table:
 
     def called(self, text: str) -> list[Column]:
         """Find the columns of that name, else those called so without their unit, in any number."""
-        name, found = words.fold(text), list[Column]()
-        for each in self.columns if name else ():
-            names = [words.fold(each.name), words.fold(each.plain)]
-            is_so = [*map(words.singular, name)] in [[*map(words.singular, own)] for own in names]
-            found += [each] if is_so or "".join(name) == "".join(names[0]) else []
+        stem = words.stem(text)
+        found = [c for c in self.columns if stem and stem in map(words.stem, (c.name, c.plain))]
         return [c for c in found if c.name.casefold() == text.casefold()] or found
 
     def nearly(self, name: tuple[str, ...]) -> list[Column]:
@@ -421,47 +411,40 @@ class Transcript:
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
-    """Read what ``messages`` say."""
-    turn = Transcript()
-    users = {i: _text(m) for i, m in enumerate(messages) if m.get("role") == "user"}
-    contexts = [_parsed(text) for text in users.values() if text.startswith(_CONTEXT)]
-    turn.context = contexts[-1] if contexts else {}
-    begins = (_CONTEXT, _REQUEST)
-    opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
-    # Without a notebook, the request is the first message.
-    start = [-1, *[*users][:1], *opened][-1]
-    asked = users.get(start, "")
-    turn.request = (request_in([{"role": "user", "content": asked}]) or asked).strip()
-    said = [_text(m) for m in messages[: max(start, 0)] if m.get("role") == "assistant"]
-    # Nothing is left of a turn that was undone, refused or handed back.
-    turn.told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-    turn.last = "".join(said[-1:])
-    _read_steps(turn, messages[start + 1 :])
-    return turn
-
-
-def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Read what ``messages`` say of the newest turn."""
+    turn, context, said, asked = Transcript(), "", list[str](), ""
     answers = {
         m.get("tool_call_id"): _parsed(_text(m)) for m in messages if m.get("role") == "tool"
     }
-    asked = ""
     for message in messages:
-        text = _text(message)
-        for call in message.get("tool_calls") or ():
-            arguments = _parsed(call["function"]["arguments"])
-            asked = str(arguments.get("question", asked))
-            if told := answers.get(call["id"]):
-                answer = _answer(told)
-                if turn.gone & {*answer.variables}:  # what failed without them is tried again
-                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
-                turn.calls[key(call["function"]["name"], arguments)] = answer
-        if message.get("role") == "user" and text.startswith(_CHANGES):
+        text, role = _text(message), message.get("role")
+        begun = text.startswith((_CONTEXT, _REQUEST)) and f"{_REQUEST}\n" in text
+        # Without a notebook, the request is the first message.
+        if role == "user" and (begun or not turn.request):
+            # Nothing is left of a turn that was undone, refused or handed back.
+            told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
+            last = "".join([t for t in said if not t.startswith("Undone ")][-1:])
+            request = request_in([message]) or text
+            turn, asked = Transcript(request.strip(), told=told, last=last), ""
+        elif role == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()
             turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
-        elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
+        elif role == "user" and asked and not text.startswith(_ASIDE):
             turn.replies.setdefault(asked, text.strip())
+        for call in message.get("tool_calls") or ():
+            arguments = _parsed(call["function"]["arguments"])
+            asked = str(arguments.get("question", asked))
+            if envelope := answers.get(call["id"]):
+                answer = _answer(envelope)
+                if turn.gone & {*answer.variables}:  # what failed without them is tried again
+                    turn.calls = {k: c for k, c in turn.calls.items() if "NameError" not in c.error}
+                turn.calls[key(call["function"]["name"], arguments)] = answer
+        context = text if role == "user" and text.startswith(_CONTEXT) else context
+        said += [text] * (role == "assistant")
+    turn.context = _parsed(context)
     turn.gone -= {*turn.made}
+    return turn
 
 
 def _answer(told: Mapping[str, Any]) -> Answer:
@@ -482,9 +465,6 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """The JSON that ``text`` begins with, behind its tag; empty where it is odd or cut."""
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
-    except (ValueError, RecursionError):
-        return {}
+    """The JSON object between the tags in ``text``; empty where it is odd or cut."""
+    value = from_json(text[text.find("{") : text.rfind("}") + 1])
     return value if isinstance(value, dict) else {}

@@ -24,6 +24,7 @@ from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, 
 
 MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
+_WHICH = "Which table do you mean?"
 _EMPTY = re.compile(r"(?m)Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)$")
 
 
@@ -189,27 +190,18 @@ class _Planner:
 
     def _load_file(self, path: str, name: str) -> None:
         kind = words.table()["spellings"]["files"].get(path.casefold().rpartition(".")[2])
-        reading: dict[str, Any] = {"options": {}}
-        unread = f"{path} cannot be read"
-        if kind == "excel":
-            why = f"Look which sheets {path} has"
-            sheets = self._looked(code.text("sheets", path), why, unread)
-            no_if(sheets is None, "sheets", path)
-            if sheets[1:]:
-                sheet = self.turn.choose(f"{path} has several sheets. Which do you mean?", sheets)
-                reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
-        name = name or _named(path)
+        reading = self._sniffed(path, kind) if kind == "excel" else {"options": {}}
+        name = name or _named(reading["options"].get("sheet_name", path))
         table, error = self._loaded(path, name, reading)
         # It may be written in another way than pandas expects.
-        is_odd = table is None or any(
-            c.looks("odd") or clause("odd_name", c.name) for c in table.columns
-        )
+        columns = table.columns if table else ()
+        is_odd = any(c.looks("odd") or clause("odd_name", c.name) for c in columns) or not table
         if kind == "csv" and is_odd and "no such file" not in error:
-            reading = self._sniffed(path)
-        if any(reading.values()) and kind == "csv":
-            table, error = self._loaded(path, name, reading)
-            self.notes.append(f"Read {path} with {in_words(**reading)}.")
-        no_if(table is None, "step", unread, error[:300] or "It holds no table.")
+            reading = self._sniffed(path, kind)
+            if any(reading.values()):
+                table, error = self._loaded(path, name, reading)
+                self.notes.append(f"Read {path} with {in_words(**reading)}.")
+        no_if(table is None, "step", f"{path} cannot be read", error[:300] or "It holds no table.")
         assert table is not None
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
@@ -229,13 +221,16 @@ class _Planner:
         table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
         return (None if call.error else table), call.error
 
-    def _sniffed(self, path: str) -> dict[str, Any]:
-        """How a text file is written."""
-        readings = self._looked(code.text("sniffed", path), f"Look how {path} is written")
-        ways = {each.pop("says"): each for each in readings or ()}
-        question = f"{path} can be read in {len(ways)} ways. Which one?"
-        says = self.turn.choose(question, [*ways]) if len(ways) > 1 else "".join(ways)
-        return dict(ways.get(says, {"options": {}}))
+    def _sniffed(self, path: str, kind: str) -> dict[str, Any]:
+        """How a text file is written, or which sheet of a workbook is meant."""
+        told = self._looked(code.text(f"{kind}_ways", path), f"Look how {path} is written", path)
+        no_if(told is None and kind == "excel", "sheets", path)
+        ways = {each.pop("says"): each for each in told or [{"says": "", "options": {}}]}
+        many = "has {} sheets" if kind == "excel" else "can be read in {} ways"
+        question = f"{path} {many.format(len(ways))}. Which one?"
+        if len(ways) > 1:
+            return ways[self.turn.choose(question, [*ways])]
+        return {"options": {}} if kind == "excel" else ways.popitem()[1]
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
@@ -303,10 +298,7 @@ class _Planner:
         # One that has all the columns that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [name for name in found if all(names[name] >= each for each in names.values())]
-        chosen = (
-            wide if len(wide) == 1 else [self.turn.choose("Which table do you mean?", [*found])]
-        )
-        return found[chosen[0]]
+        return found[wide[0] if len(wide) == 1 else self.turn.choose(_WHICH, [*found])]
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
@@ -320,9 +312,8 @@ class _Planner:
         # Rows that were kept, or shown alone, are another table.
         is_kept = bool(re.search(r"(?:first|last) \d+ rows of |Rows(?::| \()", self.turn.told))
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
-            self.notes.append(
-                f"Used {'all rows of ' * (is_kept and not query.filters)}`{about.name}`."
-            )
+            rows = "all of `{}`, not the rows before" if is_kept and not query.filters else "`{}`"
+            self.notes.append(f"Used {rows.format(about.name)}.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
@@ -347,10 +338,12 @@ class _Planner:
         known: dict[str, tuple[str, ...]] = {name: (name,) for name in self.turn.tables()}
         bound = self.turn.variables | self.turn.made
         known |= {name: ("", name) for name in bound if bound[name].get("type") == "figure"}
-        saved = re.findall(r"Saved as ([^.]*)", self.turn.last)
-        names = [self.subject] if self.subject else [n for e in saved for n in e.split("`")[1::2]]
-        titles = {n: code.capital(n.replace("_", " ")) for n in names if n in known}
-        return self.made or [code.Cell("", title, *known[n]) for n, title in titles.items()]
+        said, *saved = re.split(r" ?Saved as ([^.]*)\.", self.turn.last)
+        names = [self.subject] if self.subject else "".join(saved[:1]).split("`")[1::2]
+        told = "" if self.subject else "".join([said, *saved[1:]])
+        titles = {n: code.capital(n.removesuffix("_chart").replace("_", " ")) for n in names}
+        own = [code.Cell("", titles[n], *known[n], told=told) for n in names if n in known]
+        return self.made or own
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
         """Publish what was made as ``kind``, or write it to a file."""

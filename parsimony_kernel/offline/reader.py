@@ -64,10 +64,15 @@ class Reader:
     def _read(self) -> Query:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = query = Query(self.table.name)
-        self.text = text = self.marked()
+        said = self.marked().split()
         # A new name is no word of the request.
-        known = {*self.marks, *english.keywords(), *text.split() * ("rename" in self.raw)}
-        strange = [e for e in text.split() if e[0].isalnum() and e not in known]
+        known = {*english.keywords(), *said * ("rename" in self.raw)}
+        strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
+        if len({*strange}) == 1 and clause("nouns", strange[0]):
+            mark = self._called(strange[0])
+            said = [mark if e in strange else e for e in said]
+            strange *= not mark
+        self.text = text = " ".join(said)
         names = [c.name for c in self.table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
         about = [*(self.raw.get(e, e) for e in strange[:1]), self.table.name, spoken(names)]
@@ -242,6 +247,14 @@ class Reader:
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
+    def _called(self, word: str) -> str:
+        """Ask whether ``word``, which nothing else is called, is what the rows are called."""
+        question = f"What are the {word!r} of `{self.table.name}`?"
+        if self.turn.choose(question, ["its rows", "something else"], holds=True) != "its rows":
+            return ""
+        self.query.notes.append(f"Read {word!r} as its rows")
+        return self.mark("T", self.table.name, self.raw[word])
+
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""
         look = code.text("distinct", column.base.of(code.text("masked", self.query)))
@@ -254,7 +267,8 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
-        no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
+        why = "text" if any(c.looks("amount") for c in listed) else "kind"
+        no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
@@ -531,10 +545,9 @@ class Reader:
         no_if(query.limit is not None and query.limit < 1, "unused", query.limit)
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
-        money = english.table()["spellings"]["money"]
-        said = {money[t.text] for t in self.tokens if t.text in money}
+        signs = {t.text for t in self.tokens} & {*"$€£"}
         used = [f.column for f in query.filters if f.op[0] in "<>=b"] or query.columns
-        other = [c.name for c in used if said and c.currency and c.currency not in said]
+        other = [c.name for c in used if signs - {c.unit} and clause("money", c.unit)]
         no_if(other, "money", *other[:1])
         is_along = query.window or query.chart in ("line", "area")
         # Groups beside a time have no order of their own.

@@ -155,14 +155,13 @@ fold = lru_cache(maxsize=4096)(words_of)
 @lru_cache(maxsize=4096)
 def singular(word: str) -> str:
     """A plain singular: enough to see that ``countries`` is ``country``."""
-    if irregular := table()["spellings"]["plurals"].get(word):
-        return str(irregular)
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if re.search("(?:[^a]ch|sh|ss|x)es$", word):  # but headaches
-        return word[:-2]
-    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
-    return word[:-1] if is_plural else word
+    found = (re.subn(rule, end, word) for rule, end in table()["plurals"].items())
+    return next((text for text, is_so in found if is_so), word)
+
+
+def stem(name: str) -> str:
+    """``name`` for comparing: its words in the singular, without what is between them."""
+    return "".join(map(singular, fold(name)))
 
 
 def spelling(text: str) -> str:
@@ -226,10 +225,11 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     """
     text = " ".join(line.split())
     label, colon, rest = text.partition(": ") if ": " in text else ("", "", text)
-    ends = {"month": r"(?<=\d{4}-\d\d)-01\b", "year": r"(?<=\d{4})-01-01\b"}
-    # Years beside missing ones are floats.
-    for end in (r" 00:00:00|(?<=\b\d{4})\.0(?= )", *(ends[e] for e in ends if e in periods)):
-        rest = re.sub(end, "", rest)
+    rest = re.sub(
+        r" 00:00:00|(?<=\b\d{4})\.0(?= )", "", rest
+    )  # years beside missing ones are floats
+    for period in {*periods} & {*table()["periods"]}:
+        rest = re.sub(*table()["periods"][period], rest)
     before, space, last = rest.rpartition(" ")
     if label.endswith(" year") or last == "none":
         return f"{label}{colon}{rest}."

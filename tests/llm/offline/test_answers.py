@@ -193,7 +193,7 @@ async def test_chart(tables: Notebook, request_: str, kind: str, fields: dict[st
         ("total precipitation by month as a bar chart", "yearmonth", "ordinal"),
         ("total precipitation by quarter as a bar chart", "yearquarter", "ordinal"),
         ("number of cars by year as a bar chart", "year", "ordinal"),
-        ("plot total precipitation by month", "", "temporal"),
+        ("plot total precipitation by month", "yearmonth", "temporal"),
     ],
 )
 async def test_time_bars_have_room_and_lines_follow_time(
