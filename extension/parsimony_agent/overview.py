@@ -232,16 +232,17 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 # -- what goes to models
 
 
-def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> str:
-    """Return the first request that the turn of ``request`` would send."""
+def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> Told:
+    """Show the first request that the turn of ``request`` would send."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
     sent = session.preview(request.text, cell_key=cell_key, options=options)
     # The rest of the message on the wire is the provider's format.
-    head = f"To {request.flags.get('model') or session.model_name}, "
-    head += f"{len(sent.messages)} messages and {len(sent.tools)} tools:"
-    return "\n\n".join([head, *request_parts(sent)])
+    head = f"Nothing is sent now. {request.flags.get('model') or session.model_name} would get "
+    head += f"{counted(len(sent.messages), 'message')} and {counted(len(sent.tools), 'tool')}."
+    title = "The request exactly as it would be sent"
+    return [words(head), words("\n\n".join(request_parts(sent)), title=title)]
 
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **flags: Any) -> Told:

@@ -252,7 +252,7 @@ def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
 # The blocks that end a segment.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
 _WORK = (bl.ProseBlock, bl.FigureBlock, bl.RecoveryBlock, *OUTCOMES)
-_COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
+_COMMANDS = "`%agent code` shows the code of the newest turn, `%agent undo` undoes it."
 _NAMED = 6
 # A longer request, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
