@@ -88,11 +88,6 @@ class Caller:
     modules: frozenset[str]
     lines: frozenset[int]
 
-    @property
-    def packages(self) -> set[str]:
-        """The first part of each of ``modules``."""
-        return {each.partition(".")[0] for each in self.modules}
-
 
 def is_installed(path: str) -> bool:
     """Whether a file belongs to the standard library or to an installed package."""
@@ -237,7 +232,8 @@ class Keeper:
                 return None if _unpickles_freely(by) else self._loading(by)
             case "environment" | "setting":
                 name = os.fsdecode(arguments[0])
-                reads = does == "setting" or by.packages <= LISTS["mappings"]
+                packages = {each.partition(".")[0] for each in by.modules}
+                reads = does == "setting" or packages <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(name)
                 return (ReachKind.secret, name) if is_key else None
             case "mode":

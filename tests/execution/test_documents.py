@@ -285,6 +285,7 @@ FOUND = [
     ("day,n\n12/24/2024 08:00,1\n",
      {"parse_dates": ["day"], "date_format": {"day": "%m/%d/%Y %H:%M"}}),
     ("day,n\n2024-12-24,1\n", {}),
+    ("day,n\n13/01/2024,1\n01/13/2024,2\n", {}),
     ('name,text\nAnn,"one, two"\nBo,three\n', {}),
     ("Sales by branch\nas of 2026\na,b\n1.5,x\n2,y\n", {"skiprows": 2}),
     ("Sales;;\n01.02.2026;;\n\nday;shop;n\n24.12.2024;x, y;1,5\n25.12.2024;z;2.000,25\n",
