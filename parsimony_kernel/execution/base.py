@@ -17,6 +17,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import (
@@ -349,7 +350,8 @@ class InProcessExecutor(CellExecutor):
                 output = before.output.followed_by(output)
             if paused is not None:
                 paused.output = output.without_error()
-                paused.versions = self.origin_ledger.versions()
+                version = self.origin_ledger.version
+                paused.versions = {name: version(name) for name in read(source).reads}
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
