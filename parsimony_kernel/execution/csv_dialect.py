@@ -5,6 +5,7 @@ of ``pandas.read_csv``, so that the code that loads a file shows how it was read
 """
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,7 +178,7 @@ def _rows(text: str) -> tuple[str, int, list[list[str]]]:
     found = ",", 0, [[each] for each in lines]
     for separator in (",", ";", "\t", "|"):
         try:
-            rows = list(csv.reader(lines, delimiter=separator))
+            rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
         except csv.Error:
             continue
         titles = _titles(rows)

@@ -341,10 +341,10 @@ def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
 
 def _in_cell(line: int | None, filename: str) -> tuple[int | None, str]:
     """Return a line's number and text; ``(None, "")`` if the cell has no such line."""
-    lines = linecache.getlines(filename)
-    if line is None or not 0 < line <= len(lines):
+    lines = linecache.getlines(filename)  # none where the code has cleared the cache
+    if line is None or (lines and not 0 < line <= len(lines)):
         return None, ""
-    return line, plain(lines[line - 1]).strip()[:200]
+    return line, plain("".join(lines[line - 1 : line])).strip()[:200]
 
 
 def _status_code(exc: BaseException) -> int | None:

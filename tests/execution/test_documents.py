@@ -284,6 +284,8 @@ FOUND = [
     ("day,n\n24.12.2024,1\n", {"parse_dates": ["day"], "date_format": {"day": "%d.%m.%Y"}}),
     ("day,n\n12/24/2024 08:00,1\n",
      {"parse_dates": ["day"], "date_format": {"day": "%m/%d/%Y %H:%M"}}),
+    ('"day\n(local)",n\n24.12.2024,1\n',
+     {"parse_dates": ["day\n(local)"], "date_format": {"day\n(local)": "%d.%m.%Y"}}),
     ("day,n\n2024-12-24,1\n", {}),
     ("day,n\n13/01/2024,1\n01/13/2024,2\n", {}),
     ('name,text\nAnn,"one, two"\nBo,three\n', {}),
