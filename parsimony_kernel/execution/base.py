@@ -17,6 +17,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import (
@@ -319,7 +320,7 @@ class InProcessExecutor(CellExecutor):
                     cell = before and before.cell
                     cell = cell or self._compile(source, filename, expression=request.is_expression)
                 except Exception as exc:  # boundary: tool - code that breaks the compiler
-                    return self._rejected(exc, filename, source)
+                    return self._rejected(exc, filename)
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
@@ -332,7 +333,7 @@ class InProcessExecutor(CellExecutor):
                     with listening(run.watch.hear), around:
                         await self._run(run)
                 except DryRunError as exc:
-                    return self._rejected(exc, filename, source)
+                    return self._rejected(exc, filename)
             paused = None
             if run.held is not None and run.statement_guard is not None and not dry_run:
                 paused = self.paused = run.statement_guard.pause(before)
@@ -349,7 +350,8 @@ class InProcessExecutor(CellExecutor):
                 output = before.output.followed_by(output)
             if paused is not None:
                 paused.output = output.without_error()
-                paused.versions = self.origin_ledger.versions()
+                version = self.origin_ledger.version
+                paused.versions = {name: version(name) for name in read(source).reads}
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
@@ -364,17 +366,16 @@ class InProcessExecutor(CellExecutor):
         step = self._steps[run] = self._steps.get(run, 0) + 1
         return cell_name(scope.turn if scope is not None else 0, step, source)
 
-    def _rejected(self, exc: BaseException, filename: str, source: str) -> KernelOutput:
-        return KernelOutput(outputs=(self.describe(exc, filename, source),))
+    def _rejected(self, exc: BaseException, filename: str) -> KernelOutput:
+        return KernelOutput(outputs=(self.describe(exc, filename),))
 
-    def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
+    def describe(self, exc: BaseException, filename: str) -> ExceptionObject:
         """Convert an exception to an output, on the caller's stack.
 
         This runs users' code, such as ``__str__``, for at most ``_ERROR_S``; the fallback doesn't.
         """
-        given: Any = {"filename": filename, "source": source}
-        told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
-        return told or self.output_factory.exception(exc, **given, asks=False)
+        told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, filename=filename))
+        return told or self.output_factory.exception(exc, filename=filename, asks=False)
 
 
 @dataclass(eq=False)
@@ -483,7 +484,7 @@ class CellExecution:
         """
         self._is_cut = True
         if self.error is not None:
-            self._told = self.executor.describe(self.error, self.cell.filename, self.cell.source)
+            self._told = self.executor.describe(self.error, self.cell.filename)
         is_changed = bool(self._effect.changed)
         self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
         self._after = {}
@@ -543,10 +544,7 @@ class CellExecution:
         if self.error is None and self.reason is None:
             return None
         told = self._told or self.executor.output_factory.exception(
-            self.error or DeadlineReached(),
-            filename=self.cell.filename,
-            source=self.cell.source,
-            asks=False,
+            self.error or DeadlineReached(), filename=self.cell.filename, asks=False
         )
         update: dict[str, Any] = {}
         if self.reason == "deadline":

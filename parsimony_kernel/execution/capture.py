@@ -453,7 +453,7 @@ def _run_in(shell: Any, source: str) -> Any:
     from IPython.core.interactiveshell import ExecutionResult
 
     filename = cell_name(0, 0, source)
-    cell = compile_cell(source, filename, code=shell.transform_cell(source))
+    cell = compile_cell(shell.transform_cell(source), filename)
     if cell.awaits:
         raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
     evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)

@@ -45,12 +45,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Cell:
-    """A compiled cell, statement by statement.
+    """A compiled cell, statement by statement; ``code`` is the text after IPython's transforms."""
 
-    ``source`` is the agent's text; ``code`` is the Python code after IPython's transforms.
-    """
-
-    source: str
     code: str
     filename: str
     parts: tuple[Part, ...] = ()
@@ -115,25 +111,19 @@ def cell_name(turn: int, step: int, source: str) -> str:
 
 
 def compile_cell(
-    source: str,
-    filename: str,
-    *,
-    code: str | None = None,
-    transform: Callable[[ast.Module], ast.Module] | None = None,
+    code: str, filename: str, transform: Callable[[ast.Module], ast.Module] | None = None
 ) -> Cell:
     """Compile a cell; top-level ``await`` is allowed.
 
     Args:
-        source: the agent's text.
+        code: Python code, after IPython's transforms.
         filename: the file name for tracebacks.
-        code: the source after IPython's transforms, if it differs.
         transform: an AST transform, such as the shell's.
 
     Raises:
         SyntaxError: with ``filename`` and the line. Also ValueError for null bytes and
             RecursionError for nesting that is too deep, as ``compile`` does.
     """
-    code = source if code is None else code
     tree = ast.parse(code, filename)
     last = tree.body[-1] if tree.body else None
     is_shown = isinstance(last, ast.Expr) and not _is_quiet(code, last)
@@ -152,7 +142,7 @@ def compile_cell(
         compiled = compile(node, filename, mode, flags, dont_inherit=True)
         is_last = each is tree.body[-1] and mode == "eval"
         parts.append(Part(compiled, _lines(each), is_shown and is_last))
-    return Cell(source, code, filename, tuple(parts))
+    return Cell(code, filename, tuple(parts))
 
 
 def _lines(statement: ast.stmt) -> tuple[int, int]:

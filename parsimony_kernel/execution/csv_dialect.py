@@ -135,29 +135,24 @@ def _marks(numbers: Sequence[str], separator: str) -> Iterator[tuple[dict[str, A
 
 def _days(columns: dict[str, list[str]]) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield options for numeric date formats, each with its meaning if two fit."""
-    first: dict[str, bool] = {}
-    for name, values in columns.items():
-        parts = [found for each in values if (found := _DATE.fullmatch(each))]
-        begins = max(int(each[1]) for each in parts) > 12
-        ends = max(int(each[3]) for each in parts) > 12
-        if begins != ends or parts[0][2] == ".":
-            first[name] = begins or parts[0][2] == "."
-    is_open = [name for name in columns if name not in first]
-    for day_first in (True, False) if is_open else (True,):
-        formats = {
-            name: _format(values[0], day_first=first.get(name, day_first))
-            for name, values in columns.items()
-        }
+    fits = {name: found for name, values in columns.items() if (found := _formats(values))}
+    is_open = [name for name, found in fits.items() if len(found) > 1]
+    for at, side in enumerate(("day", "month") if is_open else ("",)):
+        formats = {name: (found * 2)[at] for name, found in fits.items()}
         options = {"parse_dates": [*formats], "date_format": formats} if formats else {}
-        side = "day" if day_first else "month"
         yield options, f"{columns[is_open[0]][0]} begins with the {side}" if is_open else ""
 
 
-def _format(example: str, *, day_first: bool) -> str:
-    found = _DATE.fullmatch(example)
+def _formats(dates: Sequence[str]) -> list[str]:
+    """Return the formats that fit all dates, with the day first; with points, it always is."""
+    import pandas  # deferred: slow
+
+    found = _DATE.fullmatch(dates[0])
     assert found is not None
-    day, mark = "%d{0}%m{0}%Y" if day_first else "%m{0}%d{0}%Y", found[2]
-    return day.format(mark) + (" %H:%M" + ":%S" * bool(found[5]) if found[4] else "")
+    mark, time = found[2], (" %H:%M" + ":%S" * bool(found[5])) if found[4] else ""
+    orders = (f"%d{mark}%m{mark}%Y", f"%m{mark}%d{mark}%Y")[: 1 if mark == "." else 2]
+    read = {each: pandas.to_datetime(dates, format=each + time, errors="coerce") for each in orders}
+    return [order + time for order, times in read.items() if times.notna().all()]
 
 
 def _encoding(head: bytes) -> str:

@@ -68,7 +68,7 @@ class NotebookExecutor(InProcessExecutor):
         except SyntaxError as exc:
             exc.filename = filename
             raise
-        return code_cell.compile_cell(source, filename, code=code, transform=shell.transform_ast)
+        return code_cell.compile_cell(code, filename, shell.transform_ast)
 
     async def _run(self, run: CellExecution) -> None:
         shell = self._shell

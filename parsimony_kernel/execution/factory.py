@@ -12,6 +12,7 @@ import inspect
 import io
 import itertools
 import json
+import linecache
 import re
 import traceback
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
@@ -218,14 +219,13 @@ class OutputFactory:
         return PrimitiveObject(text=", ".join(sorted(bundle)))
 
     def exception(
-        self, exc: BaseException, *, filename: str = "", source: str = "", asks: bool = True
+        self, exc: BaseException, *, filename: str = "", asks: bool = True
     ) -> ExceptionObject:
         """Convert an exception.
 
         Args:
             exc: the exception.
-            filename: the file name that its cell was compiled with.
-            source: the code of the cell.
+            filename: the file name of its cell, see ``code_cell.cell_name``.
             asks: whether the exception's own methods may be called; false if they may hang.
         """
 
@@ -233,7 +233,7 @@ class OutputFactory:
             return attempt(look, lambda _: otherwise) if asks else otherwise
 
         raised_at = _raised_at(traceback_of(exc), filename)
-        line, source_line = _in_source(asked(lambda: _line(exc, filename), raised_at), source)
+        line, source_line = _in_cell(asked(lambda: _line(exc, filename), raised_at), filename)
         return ExceptionObject(
             name=type_name(exc),
             message=asked(lambda: _message(exc, leaves_cell=bool(filename)), _NO_MESSAGE),
@@ -334,20 +334,17 @@ def _line(exc: BaseException, filename: str) -> int | None:
 
 def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
     """Return the innermost line of ``filename`` in a traceback."""
-    line = None
-    while tb is not None:
-        if tb.tb_frame.f_code.co_filename == filename:
-            line = tb.tb_lineno
-        tb = tb.tb_next
-    return line
+    steps = traceback.walk_tb(tb)
+    lines = [line for frame, line in steps if frame.f_code.co_filename == filename]
+    return lines[-1] if lines else None
 
 
-def _in_source(line: int | None, source: str) -> tuple[int | None, str]:
-    """Return a line's number and text; ``(None, "")`` if ``source`` has no such line."""
-    lines = source.splitlines()
-    if line is None or not 0 < line <= len(lines):
+def _in_cell(line: int | None, filename: str) -> tuple[int | None, str]:
+    """Return a line's number and text; ``(None, "")`` if the cell has no such line."""
+    lines = linecache.getlines(filename)  # none where the code has cleared the cache
+    if line is None or (lines and not 0 < line <= len(lines)):
         return None, ""
-    return line, plain(lines[line - 1]).strip()[:200]
+    return line, plain("".join(lines[line - 1 : line])).strip()[:200]
 
 
 def _status_code(exc: BaseException) -> int | None:

@@ -51,32 +51,20 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column: values of the first and last rows, the total number of missing values, and how its
-    texts are spelled.
-    """
+    """A column: its label, its summary, and its values in the first and last rows."""
 
     label: str
-    dtype: str
-    values: Sequence[Any] = ()
+    summary: ColumnSummary
+    first: Sequence[Any] = ()
     last: Sequence[Any] = ()
-    missing: int | None = None
-    is_index: bool = False
-    spellings: Spellings = ""
 
 
 @dataclass(frozen=True)
 class _Head:
-    """An excerpt of a table: its first columns, the names of more, and the column ``count``.
+    """The summary of a table without rows, and its described columns with them."""
 
-    ``rows`` is ``None`` for a lazy table.
-    """
-
-    rows: int | None
+    table: DataFrameObject
     columns: Sequence[_Column]
-    names: Sequence[str]
-    count: int
-    library: str = "pandas"
-    kind: Kind = "table"
 
 
 def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataFrameObject | None:
@@ -84,27 +72,8 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
     head = _head(value)
     if head is None:
         return None
-    table = DataFrameObject(
-        name=name,
-        library=head.library,
-        kind=head.kind,
-        rows=head.rows,
-        columns=tuple(
-            ColumnSummary(
-                name=_column_name(each.label),
-                dtype=each.dtype,
-                samples=_samples(each),
-                missing=each.missing,
-                is_index=each.is_index,
-                spellings=each.spellings,
-            )
-            for each in head.columns
-        ),
-        more_columns=tuple(map(_column_name, head.names[len(head.columns) :])),
-        columns_left_out=head.count - len(head.names),
-        **(_preview(head) if preview else {}),
-    )
-    return _within(table, MODEL_BYTES)
+    rows = _preview(head) if preview else {}
+    return _within(DataFrameObject(**{**dict(head.table), "name": name, **rows}), MODEL_BYTES)
 
 
 def is_frame(value: Any) -> bool:
@@ -115,7 +84,7 @@ def is_frame(value: Any) -> bool:
 def is_plan(value: Any) -> bool:
     """Whether a value is a lazy table."""
     head = attempt(lambda: _head(value), lambda _: None)
-    return head is not None and head.rows is None
+    return head is not None and head.table.rows is None
 
 
 def in_words(value: Any) -> str:
@@ -164,19 +133,52 @@ def _head(value: Any) -> _Head | None:
     if comes_from(value, "pandas", "Series"):
         name = value.name
         made = _of_pandas(value.to_frame(name="value" if name is None else name))
-        return replace(made, kind="unnamed series" if name is None else "series")
+        return _as(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
         return _of_pandas(sys.modules["pandas"].DataFrame(index=value), is_index_alone=True)
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
-    return None if head is None else replace(head, library=library)
+    return None if head is None else _as(head, library=library)
 
 
-def _column(label: str, first: Any, last: Any, missing: int | None) -> _Column:
-    """Build a column from its first and last rows."""
+def _as(head: _Head, **facts: Any) -> _Head:
+    return replace(head, table=head.table.model_copy(update=facts))
+
+
+def _excerpt(
+    rows: int | None, columns: Sequence[_Column], names: Sequence[str], count: int
+) -> _Head:
+    """Build the head of a table from its first columns, the names of more, and their number."""
+    table = DataFrameObject(
+        rows=rows,
+        columns=tuple(each.summary for each in columns),
+        more_columns=tuple(map(_column_name, names[len(columns) :])),
+        columns_left_out=count - len(names),
+    )
+    return _Head(table, columns)
+
+
+def _plan(dtypes: Sequence[tuple[str, str]]) -> _Head:
+    """Build the head of a lazy table from the names and dtypes of its columns."""
+    columns = [
+        _Column(name, ColumnSummary(name=_column_name(name), dtype=dtype))
+        for name, dtype in dtypes[:FULL_COLUMNS]
+    ]
+    return _excerpt(None, columns, [name for name, _ in dtypes[:NAMED_COLUMNS]], len(dtypes))
+
+
+def _column(label: str, first: Any, last: Any, missing: int | None, **facts: Any) -> _Column:
+    """Describe a column by its first and last rows."""
     values = _read(first)
     word = attempt(lambda: _word(first.dtype), lambda _: "unreadable")
-    return _Column(label, _refined(word, values), values, _read(last), missing)
+    summary = ColumnSummary(
+        name=_column_name(label),
+        dtype=_refined(word, values),
+        samples=_samples(label, values),
+        missing=missing,
+        **facts,
+    )
+    return _Column(label, summary, values, _read(last))
 
 
 def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
@@ -185,16 +187,15 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
     columns = list[_Column]()
     if is_index_alone or _says_something(table.index):
         for (label, level), (_, end) in zip(*map(_levels, (first.index, last.index)), strict=True):
-            made = _column(label, level, end, None)
-            columns.append(replace(made, is_index=not is_index_alone))
+            columns.append(_column(label, level, end, None, is_index=not is_index_alone))
     names = [*(each.label for each in columns), *map(_flat, table.columns[:NAMED_COLUMNS])]
     shown, count = names[len(columns) : FULL_COLUMNS], len(columns) + len(table.columns)
     missing = _null_counts(table.iloc[:, : len(shown)]) if is_counted else [None] * len(shown)
     for at, (label, nulls) in enumerate(zip(shown, missing, strict=True)):
-        column = _column(label, first.iloc[:, at], last.iloc[:, at], nulls)
         spellings = attempt(partial(_spellings, table.iloc[:, at]), lambda _: "unchecked")
-        columns.append(replace(column, spellings=spellings))
-    return _Head(rows, columns, names[:NAMED_COLUMNS], count)
+        values = first.iloc[:, at], last.iloc[:, at]
+        columns.append(_column(label, *values, nulls, spellings=spellings))
+    return _excerpt(rows, columns, names[:NAMED_COLUMNS], count)
 
 
 def _says_something(index: Any) -> bool:
@@ -260,11 +261,12 @@ def _refined(word: str, values: Iterable[Any]) -> str:
 
 
 def _outline(head: _Head | None) -> _Head | None:
-    """Turn the excerpt of an empty table into that of a lazy table with the same columns."""
+    """Turn the head of an empty table into that of a lazy table with the same columns."""
     if head is None:
         return None
-    columns = [replace(each, values=(), last=(), missing=None) for each in head.columns]
-    return replace(head, rows=None, columns=columns)
+    no_values = {"samples": (), "missing": None}
+    columns = (each.model_copy(update=no_values) for each in head.table.columns)
+    return _as(head, rows=None, columns=tuple(columns))
 
 
 def _narwhals_head(value: Any) -> _Head | None:
@@ -273,7 +275,7 @@ def _narwhals_head(value: Any) -> _Head | None:
     native = nw.from_native(value, pass_through=True, allow_series=True)
     if isinstance(native, nw.Series):
         kind: Kind = "series" if native.name else "unnamed series"
-        return replace(_of_narwhals(native.alias(native.name or "value").to_frame()), kind=kind)
+        return _as(_of_narwhals(native.alias(native.name or "value").to_frame()), kind=kind)
     return _of_narwhals(native) if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
 
 
@@ -287,37 +289,28 @@ def _arrow_head(value: Any) -> _Head | None:
     return _narwhals_head(arrow.table(columns or value, names=columns and ["value"]))
 
 
-def _spark_head(value: Any) -> _Head:
-    columns = [_Column(name, dtype) for name, dtype in value.dtypes]
-    names = [each.label for each in columns[:NAMED_COLUMNS]]
-    return _Head(None, columns[:FULL_COLUMNS], names, len(columns))
-
-
 # Libraries that narwhals doesn't read directly. Nothing is computed: a lazy table gets the columns
 # of its plan.
 _HEADS: dict[str, Callable[[Any], _Head | None]] = {
     "dask": lambda value: _outline(_head(value._meta)),
     "ibis": lambda value: _narwhals_head(value.as_table()),
     "pyarrow": _arrow_head,
-    "pyspark": _spark_head,
+    "pyspark": lambda value: _plan(value.dtypes),
 }
 
 
 def _of_narwhals(native: Any) -> _Head:
     schema = native.collect_schema()
-    names = list(schema)[:NAMED_COLUMNS]
-    shown = names[:FULL_COLUMNS]
     if not hasattr(native, "shape"):  # it is computed later
-        plan = [_Column(each, _word(schema[each])) for each in shown]
-        return _Head(None, plan, names, len(schema))
-    rows = native.shape[0]
+        return _plan([(name, _word(dtype)) for name, dtype in schema.items()])
+    rows, shown = native.shape[0], list(schema)[:FULL_COLUMNS]
     is_counted = rows * len(shown) <= COUNTED_CELLS
     first, last = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
     columns = list[_Column]()
     for each in shown:
         missing = attempt(native[each].null_count, lambda _: None) if is_counted else None
         columns.append(_column(each, first[each], last[each], missing))
-    return _Head(rows, columns, names, len(schema))
+    return _excerpt(rows, columns, list(schema)[:NAMED_COLUMNS], len(schema))
 
 
 def _flat(label: Any) -> str:
@@ -341,22 +334,23 @@ def _cell_of(column: str, value: Any) -> str:
     return REDACTED if is_secret(column, value if is_a(value, int, float) else text) else text
 
 
-def _samples(column: _Column) -> tuple[str, ...]:
+def _samples(label: str, values: Sequence[Any]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for value in column.values:
+    for value in values:
         if value is not None:
-            found.setdefault(_cell_of(column.label, value))
+            found.setdefault(_cell_of(label, value))
             if len(found) == SAMPLES:
                 break
     return tuple(found)
 
 
 def _preview(head: _Head) -> dict[str, Any]:
-    shown = head.columns[:PREVIEW_COLUMNS]
-    first = WHOLE_ROWS if (head.rows or 0) <= WHOLE_ROWS else PREVIEW_ROWS
+    rows = head.table.rows
+    shown = [] if rows is None else head.columns[:PREVIEW_COLUMNS]
+    most = WHOLE_ROWS if (rows or 0) <= WHOLE_ROWS else PREVIEW_ROWS
     return {
-        "preview_columns": tuple(cell(each.label) for each in shown if head.rows is not None),
-        "preview": _rows((each.label, each.values[:first]) for each in shown),
+        "preview_columns": tuple(cell(each.label) for each in shown),
+        "preview": _rows((each.label, each.first[:most]) for each in shown),
         "last_rows": _rows((each.label, each.last) for each in shown),
     }
 

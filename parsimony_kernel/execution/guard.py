@@ -114,17 +114,16 @@ class Paused:
     left: tuple[str, ...] = ()
     # The contents of its files before the run.
     files: list[FileState] = field(default_factory=list)
-    # The versions of the variables when it paused.
+    # The versions of the variables that it reads, when it paused.
     versions: dict[str, int] = field(default_factory=dict)
 
     def stale(self, version: Callable[[str], int]) -> str:
-        """Return a warning for variables that the cell read and that have changed since it paused.
+        """Return a warning for variables that the cell reads and that have changed since it paused.
 
         Args:
             version: returns the current version of a variable.
         """
-        read_by_cell = sorted(read(self.cell.source).reads) if self.cell else ()
-        names = [each for each in read_by_cell if version(each) != self.versions.get(each, 0)]
+        names = sorted(name for name, before in self.versions.items() if version(name) != before)
         told = "changed while this step waited: its earlier statements used the old values"
         return f"{', '.join(names)} {told}.\n" if names else ""
 

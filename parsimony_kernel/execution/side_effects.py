@@ -30,7 +30,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from pickletools import genops
-from types import FrameType
+from traceback import walk_stack
 from typing import Any, NoReturn
 from zipfile import ZipFile
 
@@ -87,11 +87,6 @@ class Caller:
     is_importing: bool
     modules: frozenset[str]
     lines: frozenset[int]
-
-    @property
-    def packages(self) -> set[str]:
-        """The first part of each of ``modules``."""
-        return {each.partition(".")[0] for each in self.modules}
 
 
 def is_installed(path: str) -> bool:
@@ -180,20 +175,17 @@ class Keeper:
     def caller(self) -> Caller:
         """Walk the stack to find the caller of the current audit event."""
         filename, workspace = self.filename, str(self.permit.workspace)
-        frame: FrameType | None = sys._getframe(1)
         modules, lines = set[str](), set[int]()
         nearest: bool | None = None
         is_importing = False
-        for _ in range(_DEEPEST):
-            if frame is None:
-                break
+        for frame, line in islice(walk_stack(sys._getframe(1)), _DEEPEST):
             name = frame.f_code.co_filename
             module = str(frame.f_globals.get("__name__") or "")
             # IPython replaces ``open`` by a function of its own.
             is_ours = name.startswith(_OURS) or frame.f_code.co_name == "_modified_open"
             is_theirs = name.startswith(workspace) and not is_ours and not is_installed(name)
             if name == filename:
-                lines.add(frame.f_lineno)
+                lines.add(line)
             if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
@@ -203,7 +195,6 @@ class Keeper:
                 modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
                 if nearest is None and not _is_standard(name):
                     nearest = False
-            frame = frame.f_back
         return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
 
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
@@ -237,7 +228,8 @@ class Keeper:
                 return None if _unpickles_freely(by) else self._loading(by)
             case "environment" | "setting":
                 name = os.fsdecode(arguments[0])
-                reads = does == "setting" or by.packages <= LISTS["mappings"]
+                packages = {each.partition(".")[0] for each in by.modules}
+                reads = does == "setting" or packages <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(name)
                 return (ReachKind.secret, name) if is_key else None
             case "mode":
