@@ -410,6 +410,21 @@ class Transcript:
         return {each.name: each for each in told if each and each.name and each.columns}
 
 
+def function_of(query: Query, turn: Transcript) -> str:
+    """The function of the one column of ``query``, which a request does not name."""
+    column, groups = query.columns[0], query.groups
+    no_if(not column.is_measure, "compute", column.name)
+    # "Total price" is a total, whether that is the column's name or the function's.
+    name = words.fold(column.name)
+    is_total = words.aggregate(name[0]) == "sum" or {*name} & words.filler("totals")
+    if is_total and not column.made_of:
+        return "sum"
+    kinds = ("mean", "total", "median", "lowest" if query.ascending else "highest")
+    options = [f"{kind} {column.name}" for kind in kinds]
+    of = f"of each {groups[0].label}?" if groups else "do you mean?"
+    return words.aggregate(turn.choose(f"Which {column.name} {of}", options).partition(" ")[0])
+
+
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """Read what ``messages`` say of the newest turn."""
     turn, context, said, asked = Transcript(), "", list[str](), ""

@@ -194,9 +194,8 @@ class Reader:
         is_word = not is_said and clause("words", f"{before} {behind}|{low}|{after}")
         is_word |= low == "time" and behind == "over" and not any(c.is_time for c in exact)
         # "Total score" beside a column score may be its total.
-        rest = self.table.called(low.partition(" ")[2])
-        is_of_it = rest and " " in text and english.aggregate(low.partition(" ")[0])
-        is_word |= bool(is_of_it and not is_said)
+        first, _, rest = low.partition(" ")
+        is_word |= bool(english.aggregate(first) and self.table.called(rest) and not is_said)
         no_if(about and is_word, "named", text, *about)
         if exact and not (is_count or is_total):
             other = [c for c, v in values if v == text and is_named and c not in exact]
@@ -605,24 +604,10 @@ class Reader:
             if along and drawn and (is_date or query.groups[1:] or self._distinct(along) == 1):
                 query.do, query.chart = "line", "line"
             else:
-                query.agg = self._function()
+                query.agg = code.function_of(query, self.turn)
         is_counted = query.agg in ("", "count") and not re.search("differ|distinct|uniq", self.text)
         if query.columns == query.groups and is_counted:
             query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
         no_if(query.agg == "sum" and years, "compute", *years)
         query.ascending = query.ascending or (query.agg == "min" and not query.limit)
-
-    def _function(self) -> str:
-        """The function that a request does not name."""
-        column, groups = self.query.columns[0], self.query.groups
-        no_if(not column.is_measure, "compute", column.name)
-        # "Total price" is a total, whether that is the column's name or the function's.
-        is_total = english.aggregate(fold(column.name)[0]) == "sum"
-        if not column.made_of and (is_total or {*fold(column.name)} & english.filler("totals")):
-            return "sum"
-        kinds = ("mean", "total", "median", "lowest" if self.query.ascending else "highest")
-        options = [f"{kind} {column.name}" for kind in kinds]
-        of = f"of each {groups[0].label}?" if groups else "do you mean?"
-        chosen = self.turn.choose(f"Which {column.name} {of}", options)
-        return english.aggregate(chosen.partition(" ")[0])
