@@ -104,6 +104,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     files = sorted(os.path.relpath(each, session.folder) for each in made if Path(each).is_file())
     stays = [words_of(enumerated([(each,) for each in files], NAMED))] if files else []
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
+    stays += ["effects outside"] * session.past.has_reached(turn.run_id)
     named = f"Turn {ordinal} ({shortened(inline(turn.request), 60)})"
     asks = turn.status == "suspended"
     if asks and not is_redo and (back or not back.kept):

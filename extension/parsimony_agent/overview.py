@@ -101,8 +101,8 @@ def put_back_words(
 ) -> dict[str, Any]:
     """Describe the result of an undo or redo of ``turn``: its number and request.
 
-    Says how complete it was and what ``stays``, such as files, then lists the names by outcome, and
-    says what became of the question of a turn that ``asks`` one.
+    Says how complete it was and what ``stays``, such as new files, then lists the names by outcome,
+    and says what became of the question of a turn that ``asks`` one.
     """
     done = "re-applied" if is_redo else "undone"
     groups: list[tuple[str, Sequence[str]]] = [
@@ -113,8 +113,8 @@ def put_back_words(
     ]
     if back:
         other = "%agent undo takes it back" if is_redo else "%agent redo re-applies it"
-        stay = f", except {', '.join(stays or ['new files'])} and effects outside"
-        part = f"{' in part' if back.kept else ''}{'' if is_redo else stay}"
+        stay = "" if is_redo or not stays else f", except {', '.join(stays)}"
+        part = f"{' in part' if back.kept else ''}{stay}"
         head = f"{turn} is {done}{part}. {other}."
     else:
         first = "re-applied the turns before it" if is_redo else "undone what came since"

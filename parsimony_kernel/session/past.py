@@ -12,6 +12,7 @@ from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.turn_values import SessionError, sentence
 from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.run_log import has_reached
 
 # Limits of the undo history. An entry keeps the values that its turn replaced or, once undone,
 # the values that the turn made.
@@ -208,6 +209,10 @@ class Past:
         """
         newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in run_ids]
         return merged([self._turned(run_id) for run_id in newest_first])
+
+    def has_reached(self, run_id: str) -> bool:
+        """Return whether effects of a run outside the notebook are on record."""
+        return has_reached(self.journal.database, run_id)
 
     def ordinals(self) -> Mapping[str, int]:
         """Return turn numbers by run id."""

@@ -184,6 +184,11 @@ def has_asked(database: Database, notebook: str, *, but: str) -> bool:
     return bool(database.select(f"{asked} LIMIT 1", utf8(notebook), but))
 
 
+def has_reached(database: Database, run_id: str) -> bool:
+    """Return whether anything that left the notebook is on record for a run."""
+    return bool(database.select("SELECT 1 FROM effects WHERE run_id = ? LIMIT 1", run_id))
+
+
 def _text(value: Any) -> bytes:
     """Return ``value`` as JSON, with the ``repr`` of what JSON can't represent."""
     try:

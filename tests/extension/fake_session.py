@@ -53,6 +53,9 @@ class FakePast:
     def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
         return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
 
+    def has_reached(self, run_id: str) -> bool:
+        return False
+
     def _newest(self, ordinal: int | None) -> int:
         if not self._session.by_turn:
             raise SessionError("No turn since this kernel started can be undone.")

@@ -247,8 +247,7 @@ def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert shell.run_cell("%agent undo 1").success
     assert capsys.readouterr().out.splitlines() == [
-        "Turn 1 (plot it) is undone in part, except new files and effects outside. %agent redo "
-        "re-applies it.",
+        "Turn 1 (plot it) is undone in part. %agent redo re-applies it.",
         "Restored: prices",
         "Removed: total",
         "Kept, as changed or used since: rate",

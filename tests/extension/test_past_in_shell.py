@@ -107,13 +107,21 @@ def test_undo_names_new_files_and_publications_that_stay(notebook: Callable[...,
     said(LOAD)
     said("%%agent\nwrite and publish")
     undone = " ".join(said("%agent undo").split())
-    assert "except copy.csv, dataset All sales and effects outside. %agent redo" in undone
+    assert "except copy.csv, dataset All sales. %agent redo" in undone
 
 
 def test_undo_counts_new_files_beyond_twelve(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn("for n in range(14):\n    open(f'{n:02}.txt', 'w').close()"))
     said("%%agent\nwrite")
-    assert "10.txt, 11.txt and 2 more and effects outside." in " ".join(said("%agent undo").split())
+    assert "10.txt, 11.txt and 2 more." in " ".join(said("%agent undo").split())
+
+
+def test_undo_says_that_effects_outside_stay(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn("import subprocess\ndone = subprocess.run(['true'])"), *turn("x = 1"))
+    said("%%agent --approve auto\nrun it")
+    said("%%agent\nset x")
+    assert "is undone. %agent redo" in " ".join(said("%agent undo").split())
+    assert "is undone, except effects outside. %agent redo" in " ".join(said("%agent undo").split())
 
 
 def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:

@@ -153,8 +153,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     assert shown.journal.events("1") == ()
     for number in (2, 1):
         assert shown.undo() == [
-            f"Turn {number} (add it) is undone, except new files and effects outside. "
-            "%agent redo re-applies it.",
+            f"Turn {number} (add it) is undone. %agent redo re-applies it.",
             "Restored: x",
         ]
     assert shown.redo("2") == [
