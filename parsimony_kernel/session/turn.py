@@ -176,8 +176,6 @@ class Turn(RunHooks):
             started = self._started(
                 request=request,
                 shared=told,
-                approve=self._options.approve.value,
-                procedure=self._options.procedure or "",
                 notice=" ".join(filter(None, notices)),
                 replaced=(*back.restored, *back.removed),
             )
@@ -255,7 +253,7 @@ class Turn(RunHooks):
         scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
         seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
-        playbook = home.tools.playbook(chosen.procedure or "", tools)
+        playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
         self._has_artifacts = bool(home.artifacts())
         if self._told is not Share.none:
@@ -323,7 +321,6 @@ class Turn(RunHooks):
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
-            share=self._options.share.value,
             instructions={each.path: each.sha for each in self._instructions},
             **{name: getattr(self._options, name) for name in KEPT},
             **shown_limits(self._guardrails, state),

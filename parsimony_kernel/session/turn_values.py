@@ -18,7 +18,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.journal import TurnRow
 
 # Options that survive a suspension unchanged; same name in options and events.
-KEPT = ("share_figures", "effort")
+KEPT = ("approve", "procedure", "share", "share_figures", "effort")
 
 # First words of a fix request; the error's message follows.
 MENDING = "A cell of this notebook failed."
@@ -45,7 +45,7 @@ class TurnOptions:
         approve: When a person is asked before an action runs: never (``auto``), if it reaches
             outside the notebook (``guarded``), or always (``ask``).
         procedure: A YAML state machine, path relative to the notebook; the agent may only follow
-            its edges.
+            its edges. Empty for none.
         cassette: Record or replay the model's answers.
         share: How much of the notebook is sent to the model.
         share_figures: Send charts to vision models, as ``full`` always does.
@@ -62,7 +62,7 @@ class TurnOptions:
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
-    procedure: str | None = None
+    procedure: str = ""
     cassette: CassetteMode | None = None
     share: Share = Share.samples
     share_figures: bool = False
@@ -170,9 +170,5 @@ def options_of(begun: RunStarted) -> TurnOptions:
     Raises:
         ValueError: The approval or share mode doesn't exist.
     """
-    return TurnOptions(
-        approve=Approval(begun.approve),
-        procedure=begun.procedure,
-        share=Share(begun.share),
-        **{name: getattr(begun, name) for name in (*KEPT, *_LIMITS)},
-    )
+    kept = {name: getattr(begun, name) for name in (*KEPT, *_LIMITS)}
+    return TurnOptions(**{**kept, "approve": Approval(begun.approve), "share": Share(begun.share)})
