@@ -261,15 +261,11 @@ def _output(output: dict[str, Any], described: _Described) -> Iterator[str]:
 def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
     columns = _columns(table)
     text = table.get("text")
-    size = _size(table)
     more = [*map(str, table.get("more_columns") or ())]
     if left_out := table.get("columns_left_out"):
         more.append(f"{left_out} more")
-    if described is None:
-        names = ", ".join([*(str(c.get("name")) for c in columns), *more])
-        yield f"{size}: {names}"
-    else:
-        yield f"{size}: {', '.join([*map(_column, columns), *more])}"
+    named = [str(c.get("name")) if described is None else _column(c) for c in columns]
+    yield f"{_size(table)}: {', '.join([*named, *more])}"
     if isinstance(text, str):
         rows = text.split("\n")
         is_cut = described is None and len(rows) > BRIEF_LINES

@@ -207,7 +207,7 @@ class NotebookSession(Home):
 
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         """Return the requests that a turn sent to its models; none if it was replayed."""
-        return sent_by(self.journal.database, turn_id)
+        return sent_by(self.journal, turn_id)
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """Verify the journal and all artifacts.
@@ -230,7 +230,7 @@ class NotebookSession(Home):
             SessionError: There is no such artifact, it can't be rebuilt, or a turn is running.
         """
         self.must_be_free()
-        effects, publisher = JournalEffects(self.journal.database, "refresh"), self.publisher
+        effects, publisher = JournalEffects(self.journal, "refresh"), self.publisher
         try:
             return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
         except NOT_REFRESHED as exc:

@@ -462,7 +462,7 @@ class Turn(RunHooks):
         return _GONE_BACK if words and self._options.share is Share.none else words
 
     def effects(self, state: RunState) -> Effects:
-        database, secrets = self._home.journal.database, self._secrets
+        journal, secrets = self._home.journal, self._secrets
 
         def told(action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
             """Redact a write's inputs for the log.
@@ -472,7 +472,7 @@ class Turn(RunHooks):
             clean = secrets.of_json(dict(inputs))
             return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
 
-        return JournalEffects(database, self.run_id, told=told, answered=secrets.of_json)
+        return JournalEffects(journal, self.run_id, told=told, answered=secrets.of_json)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         return bound_by(self._home.executor, {self.run_id})

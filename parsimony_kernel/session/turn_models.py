@@ -187,7 +187,7 @@ def noting(
     A wrapped model raises ``FailureRaised`` instead of sending a request that can't be logged.
     """
 
-    log = run_log.SentLog(journal.database, run_id)
+    log = run_log.SentLog(journal, run_id)
 
     def logged(model: ChatModel) -> ChatModel:
         def put_down(request: ModelRequest) -> None:
@@ -217,7 +217,7 @@ def first_notice(
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
-    if not away or run_log.has_asked(journal.database, history, but=OFFLINE):
+    if not away or run_log.has_asked(journal, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

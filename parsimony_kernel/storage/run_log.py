@@ -20,6 +20,10 @@ from parsimony_kernel.storage.database import Database
 
 # -- writes
 
+_BEGIN = (
+    "INSERT INTO effects (key, run_id, action, inputs, state) VALUES (?, ?, ?, ?, 'intended') "
+    "ON CONFLICT (key) DO NOTHING"
+)
 # Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
     "state = 'intended' AND (action, inputs) = (SELECT action, inputs FROM effects WHERE key = ?)"
@@ -71,11 +75,7 @@ class JournalEffects:
         inputs = self.told(action, inputs)
         with self.database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
-            made = db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state) "
-                "VALUES (?, ?, ?, ?, 'intended') ON CONFLICT (key) DO NOTHING",
-                (key, self.run_id, utf8(action), _json(inputs)),
-            )
+            made = db.execute(_BEGIN, (key, self.run_id, utf8(action), _json(inputs)))
             return made.rowcount == 1 and not others
 
     def commit(self, key: str, answer: Any) -> None:
@@ -83,14 +83,9 @@ class JournalEffects:
         told = _json(self.answered(answer))
         with self.database.transaction(synced=True) as db:
             # Insert if needed: the intent is missing if the journal was removed in between.
-            db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state, answer) "
-                "VALUES (?, ?, '', '{}', 'committed', ?) "
-                "ON CONFLICT (key) DO UPDATE SET state = excluded.state, answer = excluded.answer",
-                (key, self.run_id, told),
-            )
-            update = f"UPDATE effects SET state = 'committed', answer = ? WHERE {_SAME_WRITE}"
-            db.execute(update, (told, key))
+            db.execute(_BEGIN, (key, self.run_id, "", "{}"))
+            update = "UPDATE effects SET state = 'committed', answer = ? WHERE key = ? OR"
+            db.execute(f"{update} ({_SAME_WRITE})", (told, key, key))
 
     def withdraw(self, key: str) -> None:
         """Record, synced, that the write didn't happen: delete its intent."""

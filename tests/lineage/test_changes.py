@@ -163,7 +163,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     ]
     assert shown.redo()[0] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
     assert shown.redo()[0] == "Turn 2 (add it) is re-applied. %agent undo takes it back."
-    written = shown.journal.database.select("SELECT run_id FROM events ORDER BY seq")
+    written = shown.journal.select("SELECT run_id FROM events ORDER BY seq")
     assert [run_id for (run_id,) in written] == ["2", "1", "1", "2"]
     assert desk["x"] == 20
 
