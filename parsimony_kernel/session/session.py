@@ -25,13 +25,7 @@ from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
 from parsimony_kernel.session.turn_models import Cassettes, require, with_effort
-from parsimony_kernel.session.turn_values import (
-    SessionError,
-    TurnOptions,
-    digest_of,
-    options_of,
-    sentence,
-)
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.storage.run_log import JournalEffects, SentRequest, sent_by
 
@@ -173,7 +167,7 @@ class NotebookSession(Home):
         model = self._model if asked_by == self.model_name else asked_by
         try:
             answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
-            options = options_of(begun)
+            options = TurnOptions.of(begun)
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
         cell, request = row.turn.cell_key, row.turn.request

@@ -58,14 +58,7 @@ from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
 from parsimony_kernel.session.turn_models import first_notice, noting
-from parsimony_kernel.session.turn_values import (
-    KEPT,
-    SessionError,
-    TurnOptions,
-    digest_of,
-    sentence,
-    shown_limits,
-)
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
@@ -174,6 +167,7 @@ class Turn(RunHooks):
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), asked_by, first, self._trouble)
             started = self._started(
+                state,
                 request=request,
                 shared=told,
                 notice=" ".join(filter(None, notices)),
@@ -316,14 +310,13 @@ class Turn(RunHooks):
     def _runs_of_cell(self) -> frozenset[str]:
         return self._home.journal.runs_of(self._home.history, self._cell_key)
 
-    def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
-        """Build the start event, or with ``state`` the resume event: options, limits, ``told``."""
+    def _started(self, state: RunState, **told: Any) -> ev.RunStarted:
+        """Build the event with which the turn starts or goes on: options, limits and ``told``."""
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
             instructions={each.path: each.sha for each in self._instructions},
-            **{name: getattr(self._options, name) for name in KEPT},
-            **shown_limits(self._guardrails, state),
+            **self._options.on_record(state),
             **told,
         )
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
@@ -74,6 +74,23 @@ class TurnOptions:
         """Return the turn's limits."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
+
+    @classmethod
+    def of(cls, begun: RunStarted) -> Self:
+        """Return the options of the turn that started with ``begun``.
+
+        Raises:
+            ValueError: The approval or share mode doesn't exist.
+        """
+        kept = {name: getattr(begun, name) for name in (*KEPT, *_LIMITS)}
+        return cls(**{**kept, "approve": Approval(begun.approve), "share": Share(begun.share)})
+
+    def on_record(self, state: RunState) -> dict[str, Any]:
+        """Return what a start event keeps, with the limits as extended in ``state``."""
+        given = {**vars(self), **self.guardrails().model_dump()}
+        kept = {name: given[name] for name in (*KEPT, *_LIMITS)}
+        more = {"max_tokens": state.budget_from_tokens, "max_cost_usd": state.budget_from_cost_usd}
+        return kept | {name: kept[name] + more[name] for name in more if kept[name] is not None}
 
     @property
     def shows_figures(self) -> bool:
@@ -152,23 +169,3 @@ def digest_of(begun: RunStarted) -> str:
     """
     canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
-    """Return the limits for the record, plus budget extensions approved in ``state``."""
-    shown = {name: getattr(guardrails, name) for name in _LIMITS}
-    if state is not None and guardrails.max_tokens is not None:
-        shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
-    if state is not None and guardrails.max_cost_usd is not None:
-        shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
-    return shown
-
-
-def options_of(begun: RunStarted) -> TurnOptions:
-    """Rebuild a turn's options from its start event.
-
-    Raises:
-        ValueError: The approval or share mode doesn't exist.
-    """
-    kept = {name: getattr(begun, name) for name in (*KEPT, *_LIMITS)}
-    return TurnOptions(**{**kept, "approve": Approval(begun.approve), "share": Share(begun.share)})
