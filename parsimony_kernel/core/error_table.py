@@ -54,7 +54,8 @@ class Row(BaseModel):
         sqlstates: prefixes.
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
-        weak: marks and statuses that some use for quite different things, so words come first.
+        weak: marks and statuses (``HTTP404``) that some use for quite different things, so words come
+            first.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
@@ -102,7 +103,7 @@ class Row(BaseModel):
 
     def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
         """Whether something says it that may say something else."""
-        return not self.weak.isdisjoint({*seen.marks, str(status)})
+        return not self.weak.isdisjoint({*seen.marks, f"HTTP{status}"})
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
         """Whether the text of the error says it."""
