@@ -54,7 +54,7 @@ class Row(BaseModel):
         sqlstates: prefixes.
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
-        weak: marks and statuses (``HTTP404``) that some use for quite different things, so words come
+        weak: marks and statuses (``HTTP404``) that some use for quite different things: words come
             first.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
