@@ -36,7 +36,7 @@ def fill(folder: Path, turns: int, notebooks: int = 16) -> None:
     journal = SqliteJournal(journal_path(folder))
     body = ev.TextDelta(content="x" * 400).model_dump_json()
     record = '{"state":"' + "x" * 6_000 + '"}'
-    with journal.database.transaction() as db:
+    with journal.transaction() as db:
         for number in range(turns):
             run_id, notebook = f"run{number:06}", f"n{number % notebooks:02}.ipynb"
             status = "replaced" if number % 3 == 0 else "done"

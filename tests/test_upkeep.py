@@ -220,7 +220,7 @@ def test_turn_of_dead_process_is_not_running_and_damage_is_named(
     assert (told["gone"], told["here"]) == ("cancelled", "running")
     assert main(["verify", *where]) == 0
     assert capsys.readouterr().out.startswith("Journal intact: ")
-    with journal_of(tmp_path) as journal, journal.database.transaction() as db:
+    with journal_of(tmp_path) as journal, journal.transaction() as db:
         db.execute("DELETE FROM events WHERE seq = 2")
     assert main(["verify", *where]) == 1
     assert "Entry 2 of the journal is the first bad one" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         max_tokens=chosen("max_tokens"),
         max_cost_usd=chosen("budget"),
         approve=Approval(chosen("approve")),
-        procedure=chosen("procedure"),
+        procedure=chosen("procedure") or "",
         cassette=None if cassette is CassetteMode.off else cassette,
         share=Share(chosen("share")),
         share_figures=settings.value("share_figures") == "yes",

@@ -146,7 +146,7 @@ def admit(
             "this question was asked under another contract or procedure than there is now; bring "
             "the file back as it was, or run the request again"
         )
-    state = RunState.from_suspension(suspension, now=clock.monotonic(), **alive)
+    state = RunState.from_suspension(suspension, started_monotonic_s=clock.monotonic(), **alive)
     state.answered = suspension, chosen
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has decided about the loop, so its counts start again.

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from parsimony_kernel.core.conversation import block, inside
-from parsimony_kernel.core.result_text import variable_in_text
+from parsimony_kernel.core.result_text import Described, variable_in_text
 from parsimony_kernel.llm.secrets import Secrets
 
 _WORDS = tomllib.loads((files(__package__) / "prompts.toml").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def notebook_context(
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 
-def context_in_text(message: str, described: set[tuple[str, ...]] | None = None) -> str:
+def context_in_text(message: str, described: Described) -> str:
     """Rewrite a block of ``notebook_context`` with the columns of each table in one line.
 
     This is for language models; the built-in rule-based model reads the block unchanged.

@@ -24,28 +24,26 @@ class CancellationRequest:
     """
 
     def __init__(self) -> None:
-        # A plain bool: an Event's lock could be held by the very thread whose signal handler sets
-        # it.
-        self._flag = False
-        self._reason = ""
+        # A plain value: an Event's lock could be held by the very thread whose signal handler
+        # sets it.
+        self._reason: str | None = None
         self._waiters: set[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = set()
 
     @property
     def is_set(self) -> bool:
         """Whether the run is to stop."""
-        return self._flag
+        return self._reason is not None
 
     @property
     def reason(self) -> str:
         """Why it was set; empty while it is not."""
-        return self._reason
+        return self._reason or ""
 
     def set(self, reason: str = "stopped by the user") -> None:
         """Ask the run to stop."""
-        if self._flag:
+        if self.is_set:
             return
-        self._reason = reason
-        self._flag = True
+        self._reason = reason or ""
         for loop, wake in tuple(self._waiters):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(wake)
@@ -56,7 +54,7 @@ class CancellationRequest:
         waiter = (asyncio.get_running_loop(), wake)
         self._waiters.add(waiter)
         try:
-            if self._flag:
+            if self.is_set:
                 wake()
             yield
         finally:
@@ -71,7 +69,7 @@ class CancellationRequest:
             Cancelled: the request was set first.
         """
         task = asyncio.ensure_future(work)
-        if self._flag:
+        if self.is_set:
             task.cancel()
             raise Cancelled(self._reason)
         watch: asyncio.Future[T] = asyncio.get_running_loop().create_future()

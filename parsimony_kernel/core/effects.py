@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+Inputs = Mapping[str, Any]
+
 _SENSITIVE = frozenset({"delete", "modify", "transfer", "refund"})
 
 
@@ -36,15 +38,13 @@ class Effects(Protocol):
     run's committed write does not.
     """
 
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
+    def standing(self, key: str, action: str = "", inputs: Inputs | None = None) -> Standing | None:
         """Return the state of the write; ``None`` if it was never begun, or did not happen.
 
         Other runs are considered only with ``action`` and ``inputs``.
         """
 
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+    def intend(self, key: str, action: str, inputs: Inputs) -> bool:
         """Record that the write is about to run; a committed write stays committed.
 
         Returns:
@@ -65,16 +65,14 @@ class MemoryEffects:
         self._standings: dict[str, Standing] = {}
         self._writes: dict[str, str] = {}
 
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
+    def standing(self, key: str, action: str = "", inputs: Inputs | None = None) -> Standing | None:
         own = self._standings.get(key)
         if own is not None and own.state == "committed":
             return own
         others = () if inputs is None else self._open(action_sha(action, inputs), key)
         return Standing("intended", others=others) if own is not None or others else None
 
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+    def intend(self, key: str, action: str, inputs: Inputs) -> bool:
         began = self.standing(key, action, inputs) is not None
         self._standings.setdefault(key, Standing("intended"))
         self._writes[key] = action_sha(action, inputs)
@@ -99,7 +97,7 @@ class MemoryEffects:
         )
 
 
-def action_sha(action: str, inputs: Mapping[str, Any], *, run_id: str = "") -> str:
+def action_sha(action: str, inputs: Inputs, *, run_id: str = "") -> str:
     """Return the identity of exactly this action: SHA-256 over its name and canonical inputs.
 
     With ``run_id`` it is the idempotency key of the write in that run.

@@ -47,13 +47,15 @@ class Row(BaseModel):
     Args:
         cause: the row of ``causes``; its ``type`` is the meaning of a tool's error.
         asked: "tool" or "provider" where the row is about the errors of one of them only.
-        names: classes of the error; ``behind`` are looked for along the whole chain.
+        marks: classes of the error, its codes (lower case) and names of system errors (``EPIPE``).
+        behind: classes that are looked for along the whole chain.
         ours: exceptions of our own, which say what they mean whatever their text quotes.
         like: what the name of such a class looks like.
         sqlstates: prefixes.
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
-        weak: numbers and names that some use for quite different things, so words come first.
+        weak: marks and statuses (``HTTP404``) that some use for quite different things: words come
+            first.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (HTTP 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
@@ -65,17 +67,13 @@ class Row(BaseModel):
     name: str
     cause: Annotated[causes.Cause, BeforeValidator(partial(getattr, causes))]
     asked: str = ""
-    names: _Words = frozenset()
+    marks: _Words = frozenset()
     behind: _Words = frozenset()
     ours: _Words = frozenset()
     like: re.Pattern[str] | None = None
-    codes: _Words = frozenset()
     statuses: _Numbers = frozenset()
-    errnos: _Words = frozenset()
     sqlstates: Annotated[tuple[str, ...], BeforeValidator(str.split)] = ()
-    weak_names: _Words = frozenset()
-    weak_statuses: _Numbers = frozenset()
-    weak_codes: _Words = frozenset()
+    weak: _Words = frozenset()
     sharp: _Phrases = None
     words: _Phrases = None
     unless: _Phrases = None
@@ -96,22 +94,16 @@ class Row(BaseModel):
     def has_code(self, seen: Evidence, status: int | None) -> bool:
         """Whether anything structured says it."""
         return bool(
-            self.names & seen.names
+            self.marks & seen.marks
             or self.behind & (seen.names | seen.causes)
             or (self.like and any(map(self.like.search, seen.names)))
-            or self.codes & seen.codes
             or status in self.statuses
-            or seen.errno in self.errnos
             or seen.sqlstate.startswith(self.sqlstates or ("-",))
         )
 
     def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
         """Whether something says it that may say something else."""
-        return bool(
-            self.weak_names & seen.names
-            or status in self.weak_statuses
-            or self.weak_codes & seen.codes
-        )
+        return not self.weak.isdisjoint({*seen.marks, f"HTTP{status}"})
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
         """Whether the text of the error says it."""
@@ -153,7 +145,7 @@ def of_tool(seen: Evidence, *, of_program: bool = False) -> Row | None:
         or _first(_OF_TOOLS, lambda row: row.has_words(seen, row.sharp))
         or (ROWS["deadline"] if _is_expired_deadline(seen) else None)
         or _first(_OF_TOOLS, lambda row: row.has_code(seen, status))
-        or _first(weather, lambda row: bool(row.names & seen.causes))
+        or _first(weather, lambda row: bool(row.marks & seen.causes))
         or _first(rows, lambda row: row.has_words(seen, row.words))
         or _first(_OF_TOOLS, lambda row: row.has_weak_code(seen, status))
     )
@@ -172,7 +164,7 @@ def of_provider(exc: BaseException) -> tuple[Row | None, Evidence]:
     whole = "\n".join(text_of(link) for link in chain_of(exc))
     seen = replace(last, names=last.names | last.causes, words=whole)
     status = seen.status
-    if status is None and not any(ROWS[name].names & seen.names for name in _BROKEN):
+    if status is None and not any(ROWS[name].marks & seen.names for name in _BROKEN):
         status = seen.claimed
     seen = replace(seen, status=status)
     for known in (status, seen.said):

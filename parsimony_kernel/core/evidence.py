@@ -65,6 +65,11 @@ class Evidence:
     words: str = ""
 
     @property
+    def marks(self) -> frozenset[str]:
+        """The classes of the error itself, its codes and the name of its system error."""
+        return self.names | self.codes | {self.errno}
+
+    @property
     def any_status(self) -> int | None:
         """The status, from wherever it is known."""
         return self.status or self.claimed or self.said

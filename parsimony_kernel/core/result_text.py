@@ -47,6 +47,9 @@ _OF_AN_OUTPUT = frozenset(
     | {"kind", "library", "title", "description"}
 )
 
+# Columns whose values the model has seen: name and dtype, with these values if others are news.
+Described = set[tuple[str, ...]]
+
 
 def envelope_in(content: Any) -> dict[str, Any] | None:
     """Return the envelope in a tool message; ``None`` if something else wrote the message."""
@@ -57,21 +60,15 @@ def envelope_in(content: Any) -> dict[str, Any] | None:
     return value if is_ours else None
 
 
-def as_text(
-    envelope: dict[str, Any],
-    known: Sequence[str] = (),
-    described: set[tuple[str, ...]] | None = None,
-) -> str:
+def as_text(envelope: dict[str, Any], known: Sequence[str], described: Described) -> str:
     """Render a whole result.
 
     Args:
         envelope: the gate's result.
         known: the calls that the model was last told are possible.
-        described: names and dtypes of columns whose values the model has seen, with those values if
-            other ones would be news. Columns described here are added.
+        described: the columns described before; those described here are added.
     """
-    seen = set() if described is None else described
-    return "\n".join(_parts(envelope, seen, known)) or "Done."
+    return "\n".join(_parts(envelope, described, known)) or "Done."
 
 
 def in_brief(envelope: dict[str, Any]) -> str:
@@ -86,9 +83,7 @@ def text_in_brief(text: str) -> str:
     return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}… {_SHORTENED}"
 
 
-def variable_in_text(
-    variable: dict[str, Any], described: set[tuple[str, ...]] | None = None
-) -> dict[str, Any]:
+def variable_in_text(variable: dict[str, Any], described: Described) -> dict[str, Any]:
     """Return a variable of the inventory, with a table's columns, dtypes and samples in one line.
 
     ``described`` is extended as in ``as_text``, each column with its values: another table may have
@@ -101,17 +96,15 @@ def variable_in_text(
         _column(each) + (f": {_values(each['samples'])}" if each.get("samples") else "")
         for each in columns
     ]
-    if described is not None:
-        sampled = _sampled(columns).items()
-        described.update((*key, *map(str, each["samples"])) for key, each in sampled)
+    sampled = _sampled(columns).items()
+    described.update((*key, *map(str, each["samples"])) for key, each in sampled)
     kind = {"type": variable["kind"]} if "kind" in variable else {}
     rest = {name: fact for name, fact in variable.items() if name != "kind"}
     return {**rest, **kind, "columns": "; ".join(told)}
 
 
-# Names and dtypes of columns whose values the model has seen; ``None`` for an older result, which
-# is rendered in brief.
-_Described = set[tuple[str, ...]] | None
+# ``None`` for an older result, which is rendered in brief.
+_Described = Described | None
 
 
 def _text(text: str, described: _Described) -> str:
@@ -169,8 +162,7 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     # The exception is in the failure's sentence.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
     nouns = [_noun(each) for each in outputs]
-    for index, output in enumerate(outputs):
-        noun = nouns[index]
+    for index, (noun, output) in enumerate(zip(nouns, outputs, strict=True)):
         nth = f"{_ordinal(nouns[: index + 1].count(noun))} " if nouns.count(noun) > 1 else ""
         if columns := _like_columns(output):
             alike.setdefault(columns, f"the {nth}{noun} shown")
@@ -261,15 +253,11 @@ def _output(output: dict[str, Any], described: _Described) -> Iterator[str]:
 def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
     columns = _columns(table)
     text = table.get("text")
-    size = _size(table)
     more = [*map(str, table.get("more_columns") or ())]
     if left_out := table.get("columns_left_out"):
         more.append(f"{left_out} more")
-    if described is None:
-        names = ", ".join([*(str(c.get("name")) for c in columns), *more])
-        yield f"{size}: {names}"
-    else:
-        yield f"{size}: {', '.join([*map(_column, columns), *more])}"
+    named = [str(c.get("name")) if described is None else _column(c) for c in columns]
+    yield f"{_size(table)}: {', '.join([*named, *more])}"
     if isinstance(text, str):
         rows = text.split("\n")
         is_cut = described is None and len(rows) > BRIEF_LINES

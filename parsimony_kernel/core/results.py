@@ -4,17 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    ArtifactPublished,
-    Handoff,
-    PartialRunSummary,
-    RunCancelled,
-    RunCompleted,
-    TextDelta,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 
 
 @dataclass(frozen=True)
@@ -57,27 +47,27 @@ class AgentResult:
     charts: tuple[Chart, ...] = ()
     reports: tuple[Report, ...] = ()
     context: Any = None
-    events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+    events: tuple[ev.AgentEvent, ...] = field(default=(), repr=False)
     scripts: tuple[Script, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return any(isinstance(event, RunCompleted) for event in self.events)
+        return any(isinstance(event, ev.RunCompleted) for event in self.events)
 
     @property
     def suspended(self) -> bool:
-        return any(isinstance(event, UserInputRequested) for event in self.events)
+        return any(isinstance(event, ev.UserInputRequested) for event in self.events)
 
     @property
     def cancelled(self) -> bool:
-        return any(isinstance(event, RunCancelled) for event in self.events)
+        return any(isinstance(event, ev.RunCancelled) for event in self.events)
 
     @property
     def failed(self) -> bool:
         """Whether the run ended on its own without fulfilling the request."""
         return any(
-            isinstance(event, Handoff | PartialRunSummary)
-            or (isinstance(event, AgentError) and not event.recoverable)
+            isinstance(event, ev.Handoff | ev.PartialRunSummary)
+            or (isinstance(event, ev.AgentError) and not event.recoverable)
             for event in self.events
         )
 
@@ -85,7 +75,7 @@ class AgentResult:
 _KINDS = {"dataset": Dataset, "chart": Chart, "report": Report, "notebook": Script}
 
 
-def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
+def collect(events: Iterable[ev.AgentEvent], *, context: Any = None) -> AgentResult:
     """Fold a stream of events into its result.
 
     Args:
@@ -93,13 +83,13 @@ def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult
         context: kept in the result, as ``context``.
     """
     kept = tuple(events)
-    summaries = [event.summary for event in kept if isinstance(event, RunCompleted)]
-    words = (event.content for event in kept if isinstance(event, TextDelta))
+    summaries = [event.summary for event in kept if isinstance(event, ev.RunCompleted)]
+    words = (event.content for event in kept if isinstance(event, ev.TextDelta))
     published: dict[str, tuple[Any, ...]] = {
         f"{kind.__name__.lower()}s": tuple(
             kind(event.logical_id, event.content_sha, event.path, event.title, event.variable)
             for event in kept
-            if isinstance(event, ArtifactPublished) and event.kind == name
+            if isinstance(event, ev.ArtifactPublished) and event.kind == name
         )
         for name, kind in _KINDS.items()
     }

@@ -184,16 +184,14 @@ class RunState(Carried):
         return self.accumulated_elapsed_s + max(0.0, current - self.started_monotonic_s)
 
     @classmethod
-    def from_suspension(
-        cls,
-        record: SuspensionRecord,
-        *,
-        files: Any = None,
-        code_executor: Any = None,
-        cancellation: CancellationRequest | None = None,
-        now: float | None = None,
-    ) -> "RunState":
-        """Restore the state to resume from. A budget is reset only if it caused the suspension."""
+    def from_suspension(cls, record: SuspensionRecord, **alive: Any) -> Self:
+        """Restore the state to resume from. A budget is reset only if it caused the suspension.
+
+        Args:
+            record: what was kept of the run.
+            alive: what a record cannot hold, by field: ``files``, ``code_executor``,
+                ``cancellation``, and ``started_monotonic_s`` of another clock than the machine's.
+        """
         because, raised = record.originating_failure_kind, record.originating_guard
         spent = record.cumulative_prompt_tokens + record.cumulative_completion_tokens
         is_late = because is FailureKind.time_limit
@@ -210,9 +208,6 @@ class RunState(Carried):
             messages=[dict(message) for message in record.messages],
             iteration=0 if because is FailureKind.iteration_limit else record.iteration_count,
             turn=TurnSubstate.model_validate(record, from_attributes=True),
-            started_monotonic_s=time.monotonic() if now is None else now,
             accumulated_elapsed_s=0.0 if is_late else record.elapsed_seconds,
-            files=files,
-            code_executor=code_executor,
-            cancellation=cancellation,
+            **alive,
         )

@@ -254,7 +254,7 @@ def _broke_off(row: error_table.Row | None, seen: Evidence, named: Set[str]) -> 
     if seen.any_status is not None:
         return seen.any_status != 429
     names = seen.names | seen.causes
-    return not any(row is each or each.names & names for each in _TURNED_AWAY)
+    return not any(row is each or each.marks & names for each in _TURNED_AWAY)
 
 
 def _data(tool: Tool, data: Any) -> ToolResult:

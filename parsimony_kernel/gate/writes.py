@@ -8,14 +8,14 @@ are made.
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
 from parsimony_kernel.core.choices import OUTCOME
-from parsimony_kernel.core.effects import Effects, Standing, action_sha
+from parsimony_kernel.core.effects import Effects, Inputs, Standing, action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, Action, Effect, Failure
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.gate.body import goes_on
@@ -23,7 +23,6 @@ from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 
 T = TypeVar("T")
-Inputs = Mapping[str, Any]
 Stop = CancellationRequest | None
 
 NOT_KNOWN = "it is not known whether it took effect"

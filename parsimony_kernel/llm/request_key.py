@@ -200,7 +200,7 @@ def _opening(text: str) -> str:
         return request
     free = set(inventory.get("replaceable") or ())
     kept = {key: value for key, value in inventory.items() if key not in _AROUND and value}
-    told = map(variable_in_text, kept.get("variables", ()))
+    told = (variable_in_text(each, set()) for each in kept.get("variables", ()))
     kept["variables"] = [each for each in told if each.get("name") not in free]
     notebook = f"notebook:\n{_indented(outline(kept))}" if any(kept.values()) else ""
     return "\n\n".join(filter(None, (notebook, request)))
@@ -209,7 +209,7 @@ def _opening(text: str) -> str:
 def _body(content: Any) -> str:
     # An envelope gives the same key as its text, since models read either form.
     if (envelope := envelope_in(content)) is not None:
-        return _NEXT.sub("", as_text(envelope))
+        return _NEXT.sub("", as_text(envelope, (), set()))
     if not isinstance(content, str):
         return "" if content is None else outline(content)
     value = from_json(content)

@@ -40,6 +40,8 @@ _MAX_ENTRIES = 2_000
 # Reserved for first rows of the tables named in the request.
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
+# Of variables, and the number of those that didn't fit.
+Summaries = tuple[list[dict[str, Any]], int]
 _SCALARS = (str, int, float, bool, type(None))
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -120,10 +122,8 @@ def notebook_in_words(
     return context, tuple(line for part, line in parts if part)
 
 
-def _variables(
-    executor: BaseCodeExecutor, share: Share, request: str
-) -> tuple[list[dict[str, Any]], int]:
-    """Summarize the variables for the model, and count those that didn't fit."""
+def _variables(executor: BaseCodeExecutor, share: Share, request: str) -> Summaries:
+    """Summarize the variables for the model."""
     bound, ledger = executor.variables(), executor.origin_ledger
     words = frozenset(re.findall(r"\w+", request.casefold()))
 
@@ -138,7 +138,7 @@ def _variables(
         is_derived = origin is not None and bool(origin.inputs)
         return name.casefold() not in words, kind, kind == 0 and is_derived, -age
 
-    def told() -> tuple[list[dict[str, Any]], int]:
+    def told() -> Summaries:
         variables = {name: bound[name] for name in sorted(bound, key=place)}
         if share is Share.schema:
             summaries, more = summarise(variables)
@@ -352,13 +352,9 @@ def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
 
 def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
     """Whether the turn was undone after it ended, and not redone."""
-    is_back = False
-    for event in events:
-        if isinstance(event, ev.TurnTakenBack):
-            is_back = not event.redone
-        elif ev.is_terminal(event):
-            is_back = False
-    return is_back
+    ends = (e for e in reversed(events) if isinstance(e, ev.TurnTakenBack) or ev.is_terminal(e))
+    newest = next(ends, None)
+    return isinstance(newest, ev.TurnTakenBack) and not newest.redone
 
 
 def _cut(text: str, most: int) -> str:

@@ -21,7 +21,7 @@ from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.session import notebook_identity
+from parsimony_kernel.session.notebook_identity import adopt, history_name, name_in, plain_name
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
@@ -75,10 +75,8 @@ class Home:
     ) -> None:
         self.executor, self.folder, self.clock, path = executor, folder, clock, folder / notebook
         self.workspace = find_workspace(folder, environ)
-        self.history = notebook_identity.history_name(
-            notebook_identity.name_in(self.workspace, path)
-        )
-        self.notebook = notebook_identity.plain_name(self.history)
+        self.history = history_name(name_in(self.workspace, path))
+        self.notebook = plain_name(self.history)
         # The notebook's model settings override the environment.
         self.environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
@@ -87,7 +85,7 @@ class Home:
         self.keyring = Keyring(clock=clock)
         self.journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self.keyring)
         self.journal.connection_file = connection_file
-        self.news = notebook_identity.adopt(self.journal, self.workspace, path)
+        self.news = adopt(self.journal, self.workspace, path)
         self.journal.abandon_running(self.history)
         place = place_of(self.workspace, environ)
         self.store = ArtifactStore(self.workspace, self.journal.witness, place)

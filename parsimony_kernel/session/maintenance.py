@@ -150,7 +150,7 @@ async def refresh_in(
         if journal_path(store.root).is_file():
             journal = stack.enter_context(journal_of(folder, writes=True))
             store = ArtifactStore(store.root, journal.witness)
-            effects = JournalEffects(journal.database, "refresh")
+            effects = JournalEffects(journal, "refresh")
         # By what names one snapshot: titles and variables may name several artifacts.
         made = () if names else (each for each in store.list() if each.kind in ("dataset", "chart"))
         wanted = [(each, each) for each in names] or [(e.name, reference(e.ref)) for e in made]

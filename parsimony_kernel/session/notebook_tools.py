@@ -31,6 +31,8 @@ from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.variables import inspection_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 
+Emit = Callable[[AgentEvent], None]
+
 
 @dataclass(eq=False)
 class NotebookTools:
@@ -107,11 +109,7 @@ class NotebookTools:
         return self.of_run(RunScope("", "", "", 0), limits, lambda event: None, set())
 
     def of_run(
-        self,
-        scope: RunScope,
-        limits: AgentGuardrails,
-        emit: Callable[[AgentEvent], None],
-        seen: set[LiveName],
+        self, scope: RunScope, limits: AgentGuardrails, emit: Emit, seen: set[LiveName]
     ) -> Tools:
         """Return the built-in tools of one run, without added ones.
 

@@ -38,15 +38,9 @@ class Changes:
         # Oldest run first.
         self._by_run: dict[str, _Entry] = {}
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Runs with changes that can be undone, oldest first."""
-        return tuple(run_id for run_id, entry in self._by_run.items() if not entry.undone)
-
-    @property
-    def undone(self) -> tuple[str, ...]:
-        """Runs with undone changes that can be redone, oldest first."""
-        return tuple(run_id for run_id, entry in self._by_run.items() if entry.undone)
+    def runs(self, *, undone: bool = False) -> tuple[str, ...]:
+        """Return the runs that can be undone, or with ``undone`` be redone, oldest first."""
+        return tuple(run_id for run_id, entry in self._by_run.items() if entry.undone is undone)
 
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
         """Record a change and written files of a run; a run that was suspended has several.
@@ -100,14 +94,13 @@ class Changes:
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Drop the redo history of these runs, which other runs have replaced."""
-        for run_id in {*run_ids} & {*self.undone}:
+        for run_id in {*run_ids} & {*self.runs(undone=True)}:
             del self._by_run[run_id]
 
     def _entry(self, run_id: str, *, undone: bool) -> _Entry:
-        entry = self._by_run.get(run_id)
-        if entry is None or entry.undone is not undone:
+        if run_id not in self.runs(undone=undone):
             raise KeyError(run_id)
-        return entry
+        return self._by_run[run_id]
 
     def _make_room(self, but: str) -> None:
         """Drop the oldest runs beyond the limits, but never the run ``but``."""
@@ -179,7 +172,7 @@ class Past:
         Raises:
             SessionError: No changes of it are kept; only those since this kernel started are.
         """
-        chosen, run_id = self._chosen(ordinal, self.changes.runs, "be compared")
+        chosen, run_id = self._chosen(ordinal, self.changes.runs(), "be compared")
         return chosen, self.changes.diff(run_id)
 
     def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
@@ -195,8 +188,8 @@ class Past:
             SessionError: No changes of it are kept, it isn't undone, or a turn is running.
         """
         self.must_be_free()
-        asking = (each.turn.run_id for each in self.journal.pending(self.history))
-        runs = self.changes.undone if redo else [*self.changes.runs, *asking]
+        asking = [] if redo else [each.turn.run_id for each in self.journal.pending(self.history)]
+        runs = [*self.changes.runs(undone=redo), *asking]
         what = "be re-applied" if redo else "be undone"
         chosen, run_id = self._chosen(ordinal, runs, what, newest=not redo)
         return chosen, self._turned(run_id, redone=redo)
@@ -207,7 +200,7 @@ class Past:
         Variables bound or changed since are kept. Runs that aren't in the history are skipped. The
         undo can be redone until ``changes.settle``, once the other run has completed.
         """
-        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in run_ids]
+        newest_first = [run_id for run_id in reversed(self.changes.runs()) if run_id in run_ids]
         return merged([self._turned(run_id) for run_id in newest_first])
 
     def has_reached(self, run_id: str) -> bool:
@@ -223,7 +216,7 @@ class Past:
 
         A run that only asks changed nothing: its question is withdrawn.
         """
-        is_kept = redone or run_id in self.changes.runs
+        is_kept = redone or run_id in self.changes.runs()
         back = self.changes.undo(run_id, self.executor, redo=redone) if is_kept else PutBack()
         if back or not is_kept:
             told = {how: getattr(back, how) for how in _OUTCOMES}

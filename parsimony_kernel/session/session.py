@@ -25,13 +25,7 @@ from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
 from parsimony_kernel.session.turn_models import Cassettes, require, with_effort
-from parsimony_kernel.session.turn_values import (
-    SessionError,
-    TurnOptions,
-    digest_of,
-    options_of,
-    sentence,
-)
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.storage.run_log import JournalEffects, SentRequest, sent_by
 
@@ -173,7 +167,7 @@ class NotebookSession(Home):
         model = self._model if asked_by == self.model_name else asked_by
         try:
             answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
-            options = options_of(begun)
+            options = TurnOptions.of(begun)
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
         cell, request = row.turn.cell_key, row.turn.request
@@ -207,7 +201,7 @@ class NotebookSession(Home):
 
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         """Return the requests that a turn sent to its models; none if it was replayed."""
-        return sent_by(self.journal.database, turn_id)
+        return sent_by(self.journal, turn_id)
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """Verify the journal and all artifacts.
@@ -230,7 +224,7 @@ class NotebookSession(Home):
             SessionError: There is no such artifact, it can't be rebuilt, or a turn is running.
         """
         self.must_be_free()
-        effects, publisher = JournalEffects(self.journal.database, "refresh"), self.publisher
+        effects, publisher = JournalEffects(self.journal, "refresh"), self.publisher
         try:
             return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
         except NOT_REFRESHED as exc:

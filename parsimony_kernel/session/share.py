@@ -193,7 +193,8 @@ def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
 
     def told(each: KernelOutputType) -> dict[str, Any]:
         if isinstance(each, ExceptionObject):
-            return _error(each, code)
+            where = _some(each.for_model(), "line", "source_line")
+            return {"type": each.type, "name": kind_of(each.name, code), **where}
         return shape_of(plain(each.for_model()), code)
 
     parts = {
@@ -203,13 +204,6 @@ def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
         "deleted": plain(list(output.deleted)),
     }
     return {name: part for name, part in parts.items() if part}
-
-
-def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": error.type, "name": kind_of(error.name, code)}
-    if error.line is not None:
-        told |= {"line": error.line, "source_line": error.source_line}
-    return told
 
 
 # -- what failed

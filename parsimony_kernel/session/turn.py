@@ -25,9 +25,9 @@ from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
-from parsimony_kernel.core.chat import OFFLINE, ChatModel, ToolCall
+from parsimony_kernel.core.chat import OFFLINE, ToolCall
 from parsimony_kernel.core.conversation import AgentContext, snapshot_message
-from parsimony_kernel.core.effects import Effects, action_sha
+from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
@@ -57,21 +57,18 @@ from parsimony_kernel.session.context import (
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
-from parsimony_kernel.session.turn_models import first_notice, noting
-from parsimony_kernel.session.turn_values import (
-    KEPT,
-    SessionError,
-    TurnOptions,
-    digest_of,
-    sentence,
-    shown_limits,
-)
+from parsimony_kernel.session.turn_models import Models, first_notice, noting
+from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import PendingRow, SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.toolbox.publish_tools import announcement
 from parsimony_kernel.tools import Tools
+
+Events = AsyncGenerator[ev.AgentEvent, None]
+# The start event and the first state of a run.
+Start = tuple[ev.RunStarted, RunState]
 
 # Long enough for a question to wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
@@ -108,7 +105,7 @@ class Turn(RunHooks):
     def __init__(
         self,
         home: Home,
-        models: Sequence[ChatModel],
+        models: Models,
         cell_key: str,
         options: TurnOptions,
         *,
@@ -124,6 +121,9 @@ class Turn(RunHooks):
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
         self._models = noting(models, home.journal, self.run_id)
         self._guardrails = options.guardrails()
+        self._granted = home.granted.setdefault(self.run_id, Granted())
+        self._files = self._granted.files or Files(home.workspace.resolve(), self._granted.made)
+        self._granted.files = self._files
         # How much of the notebook the first message shares.
         self._told = options.share if options.tells else Share.none
         self._emitted: list[ev.AgentEvent] = []
@@ -135,9 +135,7 @@ class Turn(RunHooks):
 
     # -- its flow
 
-    async def run(
-        self, opened: Callable[[Agent], tuple[ev.RunStarted, RunState]]
-    ) -> AsyncGenerator[ev.AgentEvent, None]:
+    async def run(self, opened: Callable[[Agent], Start]) -> Events:
         """Run the turn to its end or next question, and mark the notebook busy meanwhile.
 
         Args:
@@ -157,7 +155,7 @@ class Turn(RunHooks):
         finally:
             home.running = None
 
-    def begin(self, request: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
+    def begin(self, request: str, agent: Agent) -> Start:
         """Start the turn with ``request``, undoing and replacing its cell's earlier turns."""
         home, request = self._home, self._secrets.clean(request)
         asked_by = self._options.asked_by and f"Asked by {self._options.asked_by}."
@@ -174,10 +172,9 @@ class Turn(RunHooks):
             state, told = self._state(agent, request, also=back.removed)
             notices = (home.news, home.journal.news(), asked_by, first, self._trouble)
             started = self._started(
+                state,
                 request=request,
                 shared=told,
-                approve=self._options.approve.value,
-                procedure=self._options.procedure or "",
                 notice=" ".join(filter(None, notices)),
                 replaced=(*back.restored, *back.removed),
             )
@@ -190,9 +187,7 @@ class Turn(RunHooks):
         home.news = ""
         return started, state
 
-    def go_on(
-        self, answer: str, choice: str, begun: ev.RunStarted, agent: Agent
-    ) -> tuple[ev.RunStarted, RunState]:
+    def go_on(self, answer: str, choice: str, begun: ev.RunStarted, agent: Agent) -> Start:
         """Resume the turn from its question.
 
         Args:
@@ -255,7 +250,7 @@ class Turn(RunHooks):
         scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
         seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
-        playbook = home.tools.playbook(chosen.procedure or "", tools)
+        playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
         self._has_artifacts = bool(home.artifacts())
         if self._told is not Share.none:
@@ -318,21 +313,17 @@ class Turn(RunHooks):
     def _runs_of_cell(self) -> frozenset[str]:
         return self._home.journal.runs_of(self._home.history, self._cell_key)
 
-    def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
-        """Build the start event, or with ``state`` the resume event: options, limits, ``told``."""
+    def _started(self, state: RunState, **told: Any) -> ev.RunStarted:
+        """Build the event with which the turn starts or goes on: options, limits and ``told``."""
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
-            share=self._options.share.value,
             instructions={each.path: each.sha for each in self._instructions},
-            **{name: getattr(self._options, name) for name in KEPT},
-            **shown_limits(self._guardrails, state),
+            **self._options.on_record(state),
             **told,
         )
 
-    async def _follow(
-        self, started: ev.RunStarted, stream: AsyncGenerator[ev.AgentEvent, None]
-    ) -> AsyncGenerator[ev.AgentEvent, None]:
+    async def _follow(self, started: ev.RunStarted, stream: Events) -> Events:
         """Yield ``started``, already journalled, then ``stream``; record how the turn ended.
 
         Each event of ``stream`` is journalled before it is yielded.
@@ -465,27 +456,16 @@ class Turn(RunHooks):
         return _GONE_BACK if words and self._options.share is Share.none else words
 
     def effects(self, state: RunState) -> Effects:
-        database, secrets = self._home.journal.database, self._secrets
-
-        def told(action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-            """Redact a write's inputs for the log.
-
-            Inputs with a secret get a hash too, so that different writes stay distinct.
-            """
-            clean = secrets.of_json(dict(inputs))
-            return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
-
-        return JournalEffects(database, self.run_id, told=told, answered=secrets.of_json)
+        return JournalEffects(self._home.journal, self.run_id, self._secrets.of_json)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         return bound_by(self._home.executor, {self.run_id})
 
     def files(self, state: RunState) -> Files | None:
-        return self._granted.files
+        return self._files
 
     def ended(self, state: RunState, change: Change | None) -> None:
-        files = self._granted.files
-        replaced = () if files is None else files.close()
+        replaced = self._files.close()
         if change is not None or replaced:
             self._home.past.changes.add(self.run_id, change, replaced)
 
@@ -502,14 +482,6 @@ class Turn(RunHooks):
         # The newest inventory replaces all earlier ones.
         inventory = snapshot_message(self._inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
-
-    @property
-    def _granted(self) -> Granted:
-        known = self._home.granted
-        if self.run_id not in known:
-            new = known[self.run_id] = Granted()
-            new.files = Files(self._home.workspace.resolve(), new.made)
-        return known[self.run_id]
 
     # Refusals of calls with a secret. A suspended call is sealed with its exact arguments, and an
     # artifact keeps its code: neither can be redacted, so a secret in them is refused, and the

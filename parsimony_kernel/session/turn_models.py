@@ -5,7 +5,7 @@ same request, so a recording is found again whatever the front end's cell ids an
 Rules: a replay never calls a provider; a request that can't be logged is not sent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
@@ -179,15 +179,13 @@ class Cassettes:
 # -- requests sent
 
 
-def noting(
-    models: Sequence[ChatModel], journal: SqliteJournal, run_id: str
-) -> tuple[ChatModel, ...]:
+def noting(models: Models, journal: SqliteJournal, run_id: str) -> Models:
     """Wrap ``models`` to log each request before it is sent; stand-ins send nothing, so stay bare.
 
     A wrapped model raises ``FailureRaised`` instead of sending a request that can't be logged.
     """
 
-    log = run_log.SentLog(journal.database, run_id)
+    log = run_log.SentLog(journal, run_id)
 
     def logged(model: ChatModel) -> ChatModel:
         def put_down(request: ModelRequest) -> None:
@@ -202,9 +200,7 @@ def noting(
     return tuple(map(logged, models))
 
 
-def first_notice(
-    models: Sequence[ChatModel], share: Share, journal: SqliteJournal, history: str
-) -> str:
+def first_notice(models: Models, share: Share, journal: SqliteJournal, history: str) -> str:
     """Return the notice shown before the notebook first sends requests to an LLM; else empty.
 
     It names the models, their prices and the share mode.
@@ -217,7 +213,7 @@ def first_notice(
     """
     names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
     away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
-    if not away or run_log.has_asked(journal.database, history, but=OFFLINE):
+    if not away or run_log.has_asked(journal, history, but=OFFLINE):
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (

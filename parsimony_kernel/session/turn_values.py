@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
@@ -18,7 +18,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.journal import TurnRow
 
 # Options that survive a suspension unchanged; same name in options and events.
-KEPT = ("share_figures", "effort")
+KEPT = ("approve", "procedure", "share", "share_figures", "effort")
 
 # First words of a fix request; the error's message follows.
 MENDING = "A cell of this notebook failed."
@@ -45,7 +45,7 @@ class TurnOptions:
         approve: When a person is asked before an action runs: never (``auto``), if it reaches
             outside the notebook (``guarded``), or always (``ask``).
         procedure: A YAML state machine, path relative to the notebook; the agent may only follow
-            its edges.
+            its edges. Empty for none.
         cassette: Record or replay the model's answers.
         share: How much of the notebook is sent to the model.
         share_figures: Send charts to vision models, as ``full`` always does.
@@ -62,7 +62,7 @@ class TurnOptions:
     max_tokens: int | None = None
     max_cost_usd: float | None = None
     approve: Approval = Approval.guarded
-    procedure: str | None = None
+    procedure: str = ""
     cassette: CassetteMode | None = None
     share: Share = Share.samples
     share_figures: bool = False
@@ -74,6 +74,23 @@ class TurnOptions:
         """Return the turn's limits."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
+
+    @classmethod
+    def of(cls, begun: RunStarted) -> Self:
+        """Return the options of the turn that started with ``begun``.
+
+        Raises:
+            ValueError: The approval or share mode doesn't exist.
+        """
+        kept = {name: getattr(begun, name) for name in (*KEPT, *_LIMITS)}
+        return cls(**{**kept, "approve": Approval(begun.approve), "share": Share(begun.share)})
+
+    def on_record(self, state: RunState) -> dict[str, Any]:
+        """Return what a start event keeps, with the limits as extended in ``state``."""
+        given = {**vars(self), **self.guardrails().model_dump()}
+        kept = {name: given[name] for name in (*KEPT, *_LIMITS)}
+        more = {"max_tokens": state.budget_from_tokens, "max_cost_usd": state.budget_from_cost_usd}
+        return kept | {name: kept[name] + more[name] for name in more if kept[name] is not None}
 
     @property
     def shows_figures(self) -> bool:
@@ -152,27 +169,3 @@ def digest_of(begun: RunStarted) -> str:
     """
     canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
-    """Return the limits for the record, plus budget extensions approved in ``state``."""
-    shown = {name: getattr(guardrails, name) for name in _LIMITS}
-    if state is not None and guardrails.max_tokens is not None:
-        shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
-    if state is not None and guardrails.max_cost_usd is not None:
-        shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
-    return shown
-
-
-def options_of(begun: RunStarted) -> TurnOptions:
-    """Rebuild a turn's options from its start event.
-
-    Raises:
-        ValueError: The approval or share mode doesn't exist.
-    """
-    return TurnOptions(
-        approve=Approval(begun.approve),
-        procedure=begun.procedure,
-        share=Share(begun.share),
-        **{name: getattr(begun, name) for name in (*KEPT, *_LIMITS)},
-    )

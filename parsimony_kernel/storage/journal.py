@@ -88,7 +88,7 @@ def is_alive(pid: int, since: str) -> bool:
         return False
 
 
-class SqliteJournal:
+class SqliteJournal(Database):
     """A journal in one SQLite file, safe for concurrent processes and threads.
 
     Every method may raise ``JournalError``.
@@ -109,7 +109,7 @@ class SqliteJournal:
     def __init__(
         self, path: Path | str, clock: Clock = SYSTEM_CLOCK, *, keyring: Keyring | None = None
     ) -> None:
-        self.database = Database(path, keyring or Keyring())
+        super().__init__(path, keyring or Keyring())
         self.clock = clock
         self.connection_file, self.pid = "", os.getpid()
         self._alive: Callable[[int, str], bool] = is_alive
@@ -124,7 +124,7 @@ class SqliteJournal:
         Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
         ``JournalError`` if another live process is running a turn of the notebook.
         """
-        with self.database.transaction() as db:
+        with self.transaction() as db:
             self._refuse_beside_another(notebook)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
@@ -148,7 +148,7 @@ class SqliteJournal:
         Return whether the question was pending: of all callers exactly one runs the turn again.
         Replaced and forgotten turns stay so. ``JournalError`` as for ``begin_turn``.
         """
-        with self.database.transaction(synced=True) as db:
+        with self.transaction(synced=True) as db:
             found = db.execute(
                 "SELECT run_id, notebook FROM suspensions JOIN turns USING (run_id) "
                 f"WHERE nonce = ? AND state = 'pending' AND status NOT IN {_GONE}",
@@ -178,7 +178,7 @@ class SqliteJournal:
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
         """Record how a turn ended; synced. Replaced and forgotten turns keep their status."""
-        self.database.write(
+        self.write(
             f"UPDATE turns SET status = CASE WHEN status IN {_GONE} THEN status ELSE ? END, "
             "summary = ?, ended_at = ? WHERE run_id = ?",
             *(status, utf8(summary), self._now(), run_id),
@@ -214,7 +214,7 @@ class SqliteJournal:
         )
 
     def _turns(self, which: str, *arguments: Any) -> tuple[TurnRow, ...]:
-        rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE {which}", *arguments)
+        rows = self.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE {which}", *arguments)
         return tuple(TurnRow(*row) for row in rows)
 
     def runs_of(self, notebook: str, cell_key: str) -> frozenset[str]:
@@ -224,7 +224,7 @@ class SqliteJournal:
 
     def notebook_names(self) -> tuple[str, ...]:
         """Return the names of all notebooks with turns, sorted."""
-        rows = self.database.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
+        rows = self.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
         return tuple(name for (name,) in rows)
 
     def move_notebook(self, old: str, new: str) -> bool:
@@ -233,7 +233,7 @@ class SqliteJournal:
         Return ``False`` and change nothing if ``old`` has no turns or ``new`` has some.
         """
         before, after = utf8(old), utf8(new)
-        with self.database.transaction(synced=True) as db:
+        with self.transaction(synced=True) as db:
             if _newest(db, after) or not _newest(db, before):
                 return False
             db.execute("UPDATE turns SET notebook = ? WHERE notebook = ?", (after, before))
@@ -246,7 +246,7 @@ class SqliteJournal:
         forgotten before are skipped.
         """
         marked = []
-        with self.database.transaction(synced=True) as db:
+        with self.transaction(synced=True) as db:
             for run_id in run_ids:
                 found = db.execute(
                     "UPDATE turns SET status = 'forgotten' WHERE run_id = ? AND notebook = ? "
@@ -267,7 +267,7 @@ class SqliteJournal:
     def abandon_running(self, notebook: str | None = None) -> None:
         """Cancel turns, of one notebook or of all, that a dead process left running."""
         dead = [turn for turn in self.running(notebook) if not self.has_process(turn)]
-        with self.database.transaction() as db:
+        with self.transaction() as db:
             for turn in dead:
                 found = db.execute(
                     "UPDATE turns SET status = 'cancelled', ended_at = ? "
@@ -282,18 +282,16 @@ class SqliteJournal:
     def append(self, run_id: str, event: AgentEvent) -> None:
         """Append an event to the chain."""
         body, at = _body(event), self._now()
-        with self.database.transaction() as db:
+        with self.transaction() as db:
             link(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
         """Return the events of a run, in order."""
-        rows = self.database.select(
-            "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
-        )
+        rows = self.select("SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id)
         found = list[AgentEvent]()
         remedy = ": check the whole with 'jupyter parsimony verify', and restore it from a backup."
         for seq, body in rows:
-            with self.database.intact(f"Entry {seq}", remedy):
+            with self.intact(f"Entry {seq}", remedy):
                 found.append(parse_event(json.loads(body)))
         return tuple(found)
 
@@ -302,7 +300,7 @@ class SqliteJournal:
 
         A snapshot that another turn published too isn't hidden.
         """
-        rows = self.database.select(
+        rows = self.select(
             "WITH made (run, path) AS (SELECT json_extract(value, '$[0]'), "
             "json_extract(value, '$[1]') FROM json_each(?)) "
             f"SELECT run, path FROM made JOIN turns ON run_id = run WHERE status IN {_GONE} "
@@ -318,13 +316,11 @@ class SqliteJournal:
         This lets a check find lines that were removed or rewritten. ``log`` is the log's path in
         the workspace.
         """
-        self.database.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", utf8(log), seal)
+        self.write("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", utf8(log), seal)
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """Return the recorded line digests of each artifact log, by its path."""
-        rows = self.database.select(
-            "SELECT log, json_group_array(seal) FROM log_lines GROUP BY log"
-        )
+        rows = self.select("SELECT log, json_group_array(seal) FROM log_lines GROUP BY log")
         return {log: frozenset(json.loads(seals)) for log, seals in rows}
 
     def accept(self, lines: Mapping[str, Collection[str]]) -> None:
@@ -334,20 +330,20 @@ class SqliteJournal:
             lines: line digests by artifact log; they replace all recorded ones.
         """
         rows = [(utf8(log), seal) for log, seals in lines.items() for seal in seals]
-        with self.database.transaction(synced=True) as db:
+        with self.transaction(synced=True) as db:
             db.execute("DELETE FROM log_lines")
             db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
-            self.database.seal.renew()
+            self.seal.renew()
 
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
         The entry is 0 if the chain is sound but the seal doesn't match or its key is missing.
         """
-        with self.database.reading("check") as db:
+        with self.reading("check") as db:
             db.execute("BEGIN")  # a consistent snapshot, whatever others write meanwhile
             try:
-                return self.database.seal.problem()
+                return self.seal.problem()
             finally:
                 db.execute("ROLLBACK")
 
@@ -357,7 +353,7 @@ class SqliteJournal:
         """Store a question until it is answered; synced. A known nonce is left unchanged."""
         # The no-op update forces a page write: without one nothing is synced, and an earlier
         # writer of this question may have been killed before its sync.
-        self.database.write(
+        self.write(
             "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
             "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
             *(record.nonce, record.run_id, canonical(record.model_dump(mode="json"))),
@@ -366,7 +362,7 @@ class SqliteJournal:
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
         """Return the pending questions, newest first, except of replaced or forgotten turns."""
-        rows = self.database.select(
+        rows = self.select(
             # CROSS and + keep SQLite from walking all turns, or all questions in their order.
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
@@ -387,23 +383,18 @@ class SqliteJournal:
 
     def reopen(self, nonce: str) -> None:
         """Make a question pending again whose answer had no effect; synced."""
-        update = "UPDATE suspensions SET state = 'pending' WHERE nonce = ?"
-        self.database.write(update, nonce, synced=True)
+        self.write("UPDATE suspensions SET state = 'pending' WHERE nonce = ?", nonce, synced=True)
 
     def withdraw(self, run_id: str, *, again: bool = False) -> None:
         """Withdraw a turn's pending question, or with ``again`` ask it once more; synced."""
         to, since = ("pending", "withdrawn") if again else ("withdrawn", "pending")
         update = "UPDATE suspensions SET state = ? WHERE state = ? AND run_id = ?"
-        self.database.write(update, to, since, run_id, synced=True)
+        self.write(update, to, since, run_id, synced=True)
 
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""
-        told, self.database.notice = self.database.notice, ""
+        told, self.notice = self.notice, ""
         return told
-
-    def close(self) -> None:
-        """Close it; closing twice is fine."""
-        self.database.close()
 
     def _now(self) -> str:
         return self.clock.now().isoformat()
@@ -490,12 +481,12 @@ def purge(journal: SqliteJournal, before: datetime) -> Purged:
     """
     answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
     limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
-    with journal.database.reading("look through") as db:
+    with journal.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
     emptied, kept = 0, len(rows)
     for start in range(0, len(old), _BATCH):
-        with journal.database.transaction(synced=True) as db:
+        with journal.transaction(synced=True) as db:
             # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
             batch = json.dumps(old[start : start + _BATCH])
@@ -528,7 +519,7 @@ def _shrink(journal: SqliteJournal) -> str:
     """Vacuum the file and truncate its log; return why that failed, or ``""``."""
     try:
         runs = any(map(journal.has_process, journal.running()))  # a dead one is no hindrance
-        with journal.database.reading("shrink") as db:
+        with journal.reading("shrink") as db:
             if not runs:
                 db.execute("VACUUM")  # split pages still contain old bytes
             # Moves the log into the file.
@@ -557,7 +548,7 @@ class JournalBreakers:
     def change(self, name: str, rule: Rule[T]) -> T:
         key = utf8(name)
         try:
-            with self.journal.database.transaction() as db:
+            with self.journal.transaction() as db:
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
                 before = parse(row[0] if row else None)
                 # Read the clock under the lock: an earlier reading may precede the stored times.

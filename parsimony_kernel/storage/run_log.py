@@ -7,19 +7,23 @@ the previous request of the same run.
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.effects import Standing
+from parsimony_kernel.core.effects import Inputs, Standing, action_sha
 from parsimony_kernel.core.text import utf8
 from parsimony_kernel.storage.database import Database
 
 # -- writes
 
+_BEGIN = (
+    "INSERT INTO effects (key, run_id, action, inputs, state) VALUES (?, ?, ?, ?, 'intended') "
+    "ON CONFLICT (key) DO NOTHING"
+)
 # Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
     "state = 'intended' AND (action, inputs) = (SELECT action, inputs FROM effects WHERE key = ?)"
@@ -35,18 +39,14 @@ class JournalEffects:
     Args:
         database: the journal's file.
         run_id: the run that the records belong to.
-        told: maps an action and its inputs to the inputs as recorded.
-        answered: maps an answer to the answer as recorded.
+        clean: redacts inputs and answers, as JSON, for the record.
     """
 
     database: Database
     run_id: str
-    told: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda action, inputs: inputs
-    answered: Callable[[Any], Any] = lambda answer: answer
+    clean: Callable[[Any], Any] = lambda value: value
 
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
+    def standing(self, key: str, action: str = "", inputs: Inputs | None = None) -> Standing | None:
         """Return the recorded state of a write, or ``None`` if it never began.
 
         With ``inputs``, unfinished writes of the same action and inputs under other keys count
@@ -54,7 +54,7 @@ class JournalEffects:
         """
         with self.database.transaction() as db:
             row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
-            others = () if inputs is None else _open(db, key, action, self.told(action, inputs))
+            others = () if inputs is None else _open(db, key, action, self._told(action, inputs))
         if row is None and not others:
             return None
         state, answer = row or ("intended", "null")
@@ -66,31 +66,22 @@ class JournalEffects:
             keys = tuple(str(other) for other, _ in others)
             return Standing("intended", others=keys, may_go_on=any(runs for _, runs in others))
 
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+    def intend(self, key: str, action: str, inputs: Inputs) -> bool:
         """Record, synced, that the write is about to run; ``False`` if it had begun before."""
-        inputs = self.told(action, inputs)
+        inputs = self._told(action, inputs)
         with self.database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
-            made = db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state) "
-                "VALUES (?, ?, ?, ?, 'intended') ON CONFLICT (key) DO NOTHING",
-                (key, self.run_id, utf8(action), _json(inputs)),
-            )
+            made = db.execute(_BEGIN, (key, self.run_id, utf8(action), _json(inputs)))
             return made.rowcount == 1 and not others
 
     def commit(self, key: str, answer: Any) -> None:
         """Record, synced, that the write happened, and its answer."""
-        told = _json(self.answered(answer))
+        told = _json(self.clean(answer))
         with self.database.transaction(synced=True) as db:
             # Insert if needed: the intent is missing if the journal was removed in between.
-            db.execute(
-                "INSERT INTO effects (key, run_id, action, inputs, state, answer) "
-                "VALUES (?, ?, '', '{}', 'committed', ?) "
-                "ON CONFLICT (key) DO UPDATE SET state = excluded.state, answer = excluded.answer",
-                (key, self.run_id, told),
-            )
-            update = f"UPDATE effects SET state = 'committed', answer = ? WHERE {_SAME_WRITE}"
-            db.execute(update, (told, key))
+            db.execute(_BEGIN, (key, self.run_id, "", "{}"))
+            update = "UPDATE effects SET state = 'committed', answer = ? WHERE key = ? OR"
+            db.execute(f"{update} ({_SAME_WRITE})", (told, key, key))
 
     def withdraw(self, key: str) -> None:
         """Record, synced, that the write didn't happen: delete its intent."""
@@ -101,10 +92,13 @@ class JournalEffects:
                 (key, key),
             )
 
+    def _told(self, action: str, inputs: Inputs) -> Inputs:
+        """Redact the inputs of a write; a hash keeps those with different secrets distinct."""
+        clean = self.clean(dict(inputs))
+        return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
 
-def _open(
-    db: sqlite3.Connection, key: str, action: str, inputs: Mapping[str, Any]
-) -> list[tuple[str, int]]:
+
+def _open(db: sqlite3.Connection, key: str, action: str, inputs: Inputs) -> list[tuple[str, int]]:
     """Return other keys with an unfinished record of this write, and whether its turn runs."""
     return db.execute(
         "SELECT key, EXISTS (SELECT 1 FROM turns WHERE turns.run_id = effects.run_id AND "

@@ -139,7 +139,9 @@ def table(rows: int, columns: int = 2) -> str:
 
 
 async def test_short_table_is_shown_whole_with_one_header() -> None:
-    told = as_text(await answer("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf"), ACTIONS)
+    told = as_text(
+        await answer("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf"), ACTIONS, set()
+    )
     assert told == (
         "table, 2 rows: a (int64), b (str, 1 missing)\na  b\n1  x\n2\n"
         "`df`: table, 2 rows, columns as the table shown"
@@ -147,7 +149,7 @@ async def test_short_table_is_shown_whole_with_one_header() -> None:
 
 
 async def test_long_table_shows_both_ends_as_sample() -> None:
-    told = as_text(await answer(table(100)), ACTIONS)
+    told = as_text(await answer(table(100)), ACTIONS, set())
     assert told.splitlines()[1:] == [
         "c0  c1  name",
         *(f"{n:2}  {n:2}     a" for n in range(10)),
@@ -160,7 +162,7 @@ async def test_long_table_shows_both_ends_as_sample() -> None:
 
 @pytest.mark.parametrize("rows", [40, 41])
 async def test_whole_table_has_at_most_forty_rows(rows: int) -> None:
-    lines = as_text(await answer(table(rows)), ACTIONS).splitlines()
+    lines = as_text(await answer(table(rows)), ACTIONS, set()).splitlines()
     assert ("some values" in "\n".join(lines)) == (rows > 40)
     assert sum(line.endswith("  a") for line in lines) == (40 if rows == 40 else 15)
 
@@ -190,15 +192,15 @@ async def test_whole_table_has_at_most_forty_rows(rows: int) -> None:
     ],
 )  # fmt: skip
 async def test_step_results_are_rendered(code: str, told: str) -> None:
-    assert as_text(await answer(code), ACTIONS) == told
+    assert as_text(await answer(code), ACTIONS, set()) == told
 
 
 def test_refusal_names_next_call_and_failure_appears_once() -> None:
     failure = Failure(FailureKind.tool_error, "no column 'x'")
     envelope = refused("run_code", failure, state="running", valid_next_actions=ACTIONS)
-    assert as_text(envelope, ACTIONS) == "Failed (action_error): no column 'x'"
+    assert as_text(envelope, ACTIONS, set()) == "Failed (action_error): no column 'x'"
     envelope["error"] = "invalid_transition"
-    assert as_text(envelope, ACTIONS) == (
+    assert as_text(envelope, ACTIONS, set()) == (
         "Refused, nothing was run (invalid_transition): no column 'x'\n"
         "You may call now: run_code, return_done"
     )
@@ -231,12 +233,12 @@ async def test_older_answer_keeps_beginnings_and_names() -> None:
         "…",
         "`df`: table, 30 rows, columns as the table shown",
     ]
-    assert len(told) < len(as_text(envelope)) * 0.8
+    assert len(told) < len(as_text(envelope, (), set())) * 0.8
 
 
 async def test_tables_that_differ_in_their_last_columns_are_not_alike() -> None:
     code = "one = pd.DataFrame({f'c{n}': [n] for n in range(50)})\ntwo = one.drop(columns='c49')"
-    told = as_text(await answer(code), ACTIONS).splitlines()
+    told = as_text(await answer(code), ACTIONS, set()).splitlines()
     assert [line for line in told if "columns as" in line] == []
 
 
@@ -245,7 +247,7 @@ def test_digests_are_not_rendered() -> None:
     digests = {"content_sha": "0f" * 32, "path": path, "reused": False}
     result = {"kind": "chart", "title": "Rain", **digests}
     envelope = succeeded("return_chart", result, state="s", valid_next_actions=ACTIONS)
-    assert as_text(envelope, ACTIONS) == "kind: chart\ntitle: Rain"
+    assert as_text(envelope, ACTIONS, set()) == "kind: chart\ntitle: Rain"
 
 
 async def test_repeated_output_is_rendered_once() -> None:
@@ -279,7 +281,10 @@ async def test_repeated_output_is_rendered_once() -> None:
 )  # fmt: skip
 def test_run_specific_details_are_left_out(text: str, told: str) -> None:
     result = {"type": "primitive", "python_type": "x", "text": text}
-    assert as_text(succeeded("f", result, state="s", valid_next_actions=ACTIONS), ACTIONS) == told
+    assert (
+        as_text(succeeded("f", result, state="s", valid_next_actions=ACTIONS), ACTIONS, set())
+        == told
+    )
 
 
 def test_question_keeps_valid_next_calls() -> None:

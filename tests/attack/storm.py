@@ -329,7 +329,7 @@ def letters_in(root: Path) -> int:
 def effects_in(root: Path) -> list[str]:
     """The states of the effects that are on record."""
     with journal_in(root) as journal:
-        return [str(state) for (state,) in journal.database.select("SELECT state FROM effects")]
+        return [str(state) for (state,) in journal.select("SELECT state FROM effects")]
 
 
 def waiting_in(root: Path) -> int:

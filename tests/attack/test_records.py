@@ -149,7 +149,7 @@ def tamperings(journal: Path) -> Iterator[tuple[str, str]]:
 def test_every_journal_tampering_is_found(asked: Path, tmp_path: Path) -> None:
     with closing(SqliteJournal(asked)) as journal:
         assert journal.verify() is None
-        journal.database.select("PRAGMA wal_checkpoint(TRUNCATE)")
+        journal.select("PRAGMA wal_checkpoint(TRUNCATE)")
     tried = list(tamperings(asked))
     unseen = []
     for name, script in tried:

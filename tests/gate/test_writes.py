@@ -58,7 +58,7 @@ def effects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Effects]
         yield MemoryEffects()
         return
     journal = SqliteJournal(tmp_path / "journal.sqlite")
-    yield JournalEffects(journal.database, RUN)
+    yield JournalEffects(journal, RUN)
     journal.close()
 
 

@@ -29,8 +29,8 @@ def two(path: Path) -> Iterator[tuple[JournalEffects, JournalEffects]]:
     """The record of one run, opened twice."""
     journals = [SqliteJournal(path), SqliteJournal(path)]
     yield (
-        JournalEffects(journals[0].database, "r1"),
-        JournalEffects(journals[1].database, "r1"),
+        JournalEffects(journals[0], "r1"),
+        JournalEffects(journals[1], "r1"),
     )
     for journal in journals:
         journal.close()
@@ -72,7 +72,7 @@ async def send(to: str) -> str:
         os._exit(9)
     return "sent"
 
-effects = JournalEffects(SqliteJournal(Path(path)).database, run_id)
+effects = JournalEffects(SqliteJournal(Path(path)), run_id)
 gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id=run_id)
 outcome = asyncio.run(gate.step("send", {"to": "ann"}))
 print(outcome.failure.effect if outcome.failure else outcome.envelope["result"])
@@ -124,7 +124,7 @@ async def test_missing_effect_may_still_come_from_running_turn(
         raise AssertionError("it was run")
 
     with closing(SqliteJournal(path)) as journal:
-        effects = JournalEffects(journal.database, "r2")
+        effects = JournalEffects(journal, "r2")
         gate = Gate(Tools([send]), timeout_s=5, effects=effects, run_id="r2")
         outcome = await gate.step("send", {"to": "ann"})
     assert outcome.failure is not None

@@ -369,7 +369,7 @@ def test_blocking_writer_is_named_after_many_tries(
     path, tries = tmp_path / "journal.sqlite", list[str]()
     with closing(SqliteJournal(path)) as journal, closing(sqlite3.connect(path)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        journal.database._db.set_trace_callback(tries.append)
+        journal._db.set_trace_callback(tries.append)
         with pytest.raises(JournalError, match="another process holds it; try again"):
             journal.append("a", TextDelta(content="x"))
         assert tries.count("BEGIN IMMEDIATE") > 1  # SQLite itself waits inside of one
@@ -411,7 +411,7 @@ def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     _begin(journal, "a")
-    journal.database._db.set_trace_callback(statements.append)
+    journal._db.set_trace_callback(statements.append)
 
     def last_level() -> str:
         return [s for s in statements if "synchronous" in s][-1]
@@ -424,7 +424,7 @@ def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     assert last_level().endswith("NORMAL")
     assert journal.resume_turn("n", AGAIN)
     assert last_level().endswith("FULL")
-    assert journal.database._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert journal._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     journal.close()
 
 
@@ -441,10 +441,10 @@ def test_verify_reads_one_snapshot_beside_writers(tmp_path: Path) -> None:
         seen.append(statement)
         writer.append("b", TextDelta(content="meanwhile"))
 
-    journal.database._db.set_trace_callback(write)
+    journal._db.set_trace_callback(write)
     assert journal.verify() is None
     assert len(seen) > 3
-    journal.database._db.set_trace_callback(None)
+    journal._db.set_trace_callback(None)
     assert journal.verify() is None
     journal.close()
     writer.close()

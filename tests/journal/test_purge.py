@@ -62,7 +62,7 @@ def told(journal: SqliteJournal, run_id: str, word: str, *, notebook: str = "n.i
     journal.append(run_id, RunStarted(run_id=run_id, request=word, model="offline"))
     journal.append(run_id, TextDelta(content=f"{word} " * 700))
     journal.append(run_id, RunCompleted(summary=word))
-    SentLog(journal.database, run_id).put_down("", "m", ModelRequest([{"content": word}]))
+    SentLog(journal, run_id).put_down("", "m", ModelRequest([{"content": word}]))
     journal.end_turn(run_id, "done", word)
 
 
@@ -92,7 +92,7 @@ def test_purged_bytes_are_gone_and_rest_is_unchanged(
     assert journal.verify() is None
     assert journal.events("old1") == () == journal.events("old2")
     assert journal.events("new") == kept
-    assert [len(sent_by(journal.database, run)) for run in ("old1", "old2", "new")] == [0, 0, 1]
+    assert [len(sent_by(journal, run)) for run in ("old1", "old2", "new")] == [0, 0, 1]
     after = {turn.run_id: turn for turn in journal.turns()}
     assert after["new"] == before["new"]
     for run_id in ("old1", "old2"):
@@ -165,15 +165,15 @@ def test_uncertain_write_keeps_its_turn(
 ) -> None:
     told(journal, "open", "robin")
     told(journal, "ended", CANARY)
-    JournalEffects(journal.database, "open").intend("k1", "send", {"to": "robin"})
-    ended = JournalEffects(journal.database, "ended")
+    JournalEffects(journal, "open").intend("k1", "send", {"to": "robin"})
+    ended = JournalEffects(journal, "ended")
     ended.intend("k2", "send", {"to": CANARY})
     ended.commit("k2", CANARY)
     clock.advance(10 * DAY)
     done = purge(journal, BEFORE)
     assert (done.turns, done.kept) == (1, 1)
     assert found_in(place.parent, CANARY) == []
-    standing = JournalEffects(journal.database, "open").standing("k1")
+    standing = JournalEffects(journal, "open").standing("k1")
     assert standing is not None
     assert len(journal.events("open")) == 3
 
@@ -318,7 +318,7 @@ def _purge_and_die_at(place: Path, clock: ManualClock, number: int) -> None:
             if next(counted) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        journal.database.connection().set_trace_callback(trace)
+        journal.connection().set_trace_callback(trace)
         purge(journal, BEFORE)
         os._exit(0)
     finally:

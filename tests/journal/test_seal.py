@@ -35,11 +35,11 @@ def place(tmp_path: Path, keyring: Keyring) -> Path:
             journal.begin_turn(run, notebook="n", cell_key=run, request="add", model="m")
             for number in range(3):
                 journal.append(run, TextDelta(content=f"{run}{number}"))
-            JournalEffects(journal.database, run).intend(f"key of {run}", "send", {"to": run})
+            JournalEffects(journal, run).intend(f"key of {run}", "send", {"to": run})
             request = ModelRequest([{"role": "user"}], [])
-            SentLog(journal.database, run).put_down("now", "m", request)
+            SentLog(journal, run).put_down("now", "m", request)
             journal.end_turn(run, "done", "Done.")
-        with journal.database.transaction() as db:
+        with journal.transaction() as db:
             db.execute(_QUESTION)
         journal.witness("datasets/d/log.jsonl", "ab12")
         assert journal.verify() is None
@@ -111,7 +111,7 @@ def test_rebuilt_chain_does_not_fit_seal(opened: SqliteJournal, place: Path) -> 
 def taken_back(journal: SqliteJournal) -> None:
     """A transaction that deletes every turn and fails."""
     try:
-        with journal.database.transaction() as db:
+        with journal.transaction() as db:
             db.execute("DELETE FROM turns")
             raise ZeroDivisionError
     except ZeroDivisionError:

@@ -29,13 +29,13 @@ def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
 
 
 def keep(journal: SqliteJournal, run_id: str, *requests: ModelRequest, model: str = "m") -> None:
-    log = sent.SentLog(journal.database, run_id)
+    log = sent.SentLog(journal, run_id)
     for request in requests:
         log.put_down("2026-11-22T00:00:00+00:00", model, request)
 
 
 def kept(journal: SqliteJournal, run_id: str) -> list[ModelRequest]:
-    return [each.request for each in sent.sent_by(journal.database, run_id)]
+    return [each.request for each in sent.sent_by(journal, run_id)]
 
 
 def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
@@ -97,7 +97,7 @@ def test_long_turn_stores_no_repeats_and_round_trips(
     }
     requests[-1] = replace(requests[-1], **last)
     keep(journal, "r1", *requests)
-    with journal.database.reading("look at") as db:
+    with journal.reading("look at") as db:
         (size,) = db.execute("SELECT SUM(LENGTH(request)) FROM sent").fetchone()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     said = sum(len(json.dumps(list(each.messages))) for each in requests)
@@ -114,14 +114,14 @@ def test_continuing_process_repeats_what_it_cannot_know(journal: SqliteJournal) 
 
 
 def test_old_journal_has_no_requests(journal: SqliteJournal) -> None:
-    assert sent.sent_by(journal.database, "r1") == ()
+    assert sent.sent_by(journal, "r1") == ()
 
 
 def test_models_of_other_notebooks_do_not_count(journal: SqliteJournal) -> None:
     for run_id, notebook, model in (("r1", "a", "one/a"), ("r2", "b", "two/b")):
         journal.begin_turn(run_id, notebook=notebook, cell_key="c", request="go", model=model)
         keep(journal, run_id, ModelRequest([]), model=model)
-    asked = [sent.has_asked(journal.database, name, but="one/a") for name in ("a", "b", "c")]
+    asked = [sent.has_asked(journal, name, but="one/a") for name in ("a", "b", "c")]
     assert asked == [False, True, False]
 
 
@@ -141,7 +141,7 @@ def test_too_deep_request_is_one_sentence_and_leaves_nothing(journal: SqliteJour
 
 def test_corrupt_request_is_one_sentence(journal: SqliteJournal) -> None:
     keep(journal, "r1", *[ModelRequest([{"role": "user", "content": "go"}])] * 2)
-    with journal.database.transaction() as db:
+    with journal.transaction() as db:
         db.execute("DELETE FROM sent WHERE seq = 1")
     with pytest.raises(JournalError, match="damaged"):
-        sent.sent_by(journal.database, "r1")
+        sent.sent_by(journal, "r1")

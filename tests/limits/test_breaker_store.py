@@ -230,7 +230,7 @@ def test_breaker_with_corrupt_state_starts_anew(damaged: str) -> None:
     journal = SqliteJournal(MEMORY)
     store = JournalBreakers(journal, ManualClock())
     fail(store)
-    journal.database._db.execute("UPDATE breakers SET state = ?", (damaged,))
+    journal._db.execute("UPDATE breakers SET state = ?", (damaged,))
     assert ask(store)[0] == 0
     fail(store)
     assert see(store)[0] == "open"

@@ -44,11 +44,11 @@ async def test_impossible_undo_is_an_error_and_changes_nothing(desk: Desk) -> No
         desk.undo("t")
     with pytest.raises(KeyError):
         desk.changes.diff("t")
-    assert not desk.changes.runs
-    assert desk.changes.undone == ("t",)
+    assert not desk.changes.runs()
+    assert desk.changes.runs(undone=True) == ("t",)
     desk.redo("t")
-    assert desk.changes.runs == ("t",)
-    assert not desk.changes.undone
+    assert desk.changes.runs() == ("t",)
+    assert not desk.changes.runs(undone=True)
 
 
 async def test_two_turns_undo_and_redo_in_order(desk: Desk) -> None:
@@ -58,7 +58,7 @@ async def test_two_turns_undo_and_redo_in_order(desk: Desk) -> None:
     desk.undo("one")
     assert "a" not in desk.names
     assert desk.redo("two").kept == ("a", "b")
-    assert desk.changes.undone == ("one", "two")
+    assert desk.changes.runs(undone=True) == ("one", "two")
     desk.redo("one")
     assert desk["a"] == [1]
     assert desk.redo("two").restored == ("a", "b")
@@ -162,7 +162,7 @@ async def test_undone_part_is_reported_truthfully(desk: Desk) -> None:
     ]
     assert shown.redo()[0] == "Turn 1 (add it) is re-applied. %agent undo takes it back."
     assert shown.redo()[0] == "Turn 2 (add it) is re-applied. %agent undo takes it back."
-    written = shown.journal.database.select("SELECT run_id FROM events ORDER BY seq")
+    written = shown.journal.select("SELECT run_id FROM events ORDER BY seq")
     assert [run_id for (run_id,) in written] == ["2", "1", "1", "2"]
     assert desk["x"] == 20
 
@@ -179,7 +179,7 @@ async def test_turns_imports_stay_silently(desk: Desk) -> None:
     assert desk.undo("t") == PutBack(removed=("x",))
     await desk.mine("y = j.dumps(2), OrderedDict")
     await desk.turn("u", "import math")
-    assert "u" not in desk.changes.runs
+    assert "u" not in desk.changes.runs()
 
 
 async def test_versions_stay_unique_across_undo_and_redo(desk: Desk) -> None:
@@ -203,13 +203,13 @@ async def test_oldest_turns_are_forgotten_first(
     monkeypatch.setattr(limits, "MOST_TURNS", 2)
     for number in range(3):
         await desk.turn(f"t{number}", f"a = {number}")
-    assert list(desk.changes.runs) == ["t1", "t2"]
+    assert list(desk.changes.runs()) == ["t1", "t2"]
     desk.undo("t2")
-    assert [list(desk.changes.runs), list(desk.changes.undone)] == [["t1"], ["t2"]]
+    assert [list(desk.changes.runs()), list(desk.changes.runs(undone=True))] == [["t1"], ["t2"]]
     monkeypatch.setattr(limits, "MOST_BYTES", 10_000)
     await desk.mine("big = bytearray(100_000)")
     await desk.turn("t3", "big = None")
-    assert list(desk.changes.runs) == ["t3"]
+    assert list(desk.changes.runs()) == ["t3"]
     assert desk.undo("t3").restored == ("big",)
 
 

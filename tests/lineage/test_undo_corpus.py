@@ -78,7 +78,7 @@ async def played(row: Row, later: str = "") -> Outcome:
     diff, undo = changes.diff("t"), changes.undo("t", executor)
     undone, now = desk.ask(row["shows"]), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
-    redo = changes.undo("t", executor, redo=True) if changes.undone else PutBack()
+    redo = changes.undo("t", executor, redo=True) if changes.runs(undone=True) else PutBack()
     return Outcome(
         before,
         failed,

@@ -265,7 +265,7 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
     if not later:
         assert not back.kept
     undone = book.look()
-    if "t" in book.changes.undone:
+    if "t" in book.changes.runs(undone=True):
         # What a person's cell has written again as it was is of the version of that cell.
         written = {name for name in after if name in now and now[name][0] == after[name][0]}
         after = {name: now[name] if name in written else look for name, look in after.items()}
@@ -283,7 +283,7 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
         if not later:
             assert not again.kept
         redone = book.look()
-        if "t" in book.changes.runs:
+        if "t" in book.changes.runs():
             back = book.changes.undo("t", book.executor)
             is_later = bool(later or back.lost or back.kept)
             book.is_so(back, undone, redone, theirs, later=is_later, aliases=aliases, photo=earlier)

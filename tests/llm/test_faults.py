@@ -163,7 +163,7 @@ def test_litellm_exceptions_are_classified(
 def test_every_litellm_exception_has_a_row(litellm: Any) -> None:
     """A new class of litellm's shows here, before it shows to a person as 'could not be asked'."""
     rows = [row for row in ROWS.values() if row.asked != "tool"]
-    named = frozenset().union(*(row.names | row.weak_names | row.behind for row in rows))
+    named = frozenset().union(*(row.marks | row.weak | row.behind for row in rows))
     strangers = {
         exc.__name__
         for exc in litellm.LITELLM_EXCEPTION_TYPES

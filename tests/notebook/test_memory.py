@@ -91,7 +91,7 @@ def told(
 ) -> list[tuple[str, str]]:
     """What is told of ``rows``: each request with its answer."""
     with closing(SqliteJournal(":memory:")) as journal:
-        with journal.database.transaction() as db:
+        with journal.transaction() as db:
             values = f"INSERT INTO turns VALUES ({', '.join('?' * len(fields(TurnRow)))})"
             db.executemany(values, map(astuple, rows))
         found = journal.context("n.ipynb", cell_key, context.MOST_TURNS)

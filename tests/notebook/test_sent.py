@@ -77,7 +77,7 @@ async def test_unrecordable_request_is_not_sent(start: Start) -> None:
     session = start(DONE)
     model = session._model
     assert isinstance(model, ScriptedModel)
-    with session.journal.database.transaction() as db:
+    with session.journal.transaction() as db:
         db.execute("CREATE TRIGGER no BEFORE INSERT ON sent BEGIN SELECT RAISE(ABORT, ''); END")
     events = await gather(session.turn("go on", cell_key="a"))
     assert isinstance(events[-1], Handoff)

@@ -100,7 +100,7 @@ async def test_code_changed_on_disk_is_not_run(notebook: Notebook, what: str, re
     (row,) = session.journal.pending()
     record = row.record.model_dump(mode="json")
     TAMPERED[what](record)
-    with session.journal.database.transaction() as db:
+    with session.journal.transaction() as db:
         db.execute("UPDATE suspensions SET record = ?", (json.dumps(record),))
     said = await refusal_of(session.resume(reply))
     assert "seal" in said
@@ -124,7 +124,7 @@ ALLOWED = {
 async def test_permissions_are_under_the_seal(notebook: Notebook, what: str) -> None:
     """Whoever may write the journal may also chain its entries again."""
     session = await asking(notebook)
-    with session.journal.database.transaction() as db:
+    with session.journal.transaction() as db:
         prev = seal.GENESIS
         for seq, run_id, at, text in db.execute("SELECT seq, run_id, at, body FROM events"):
             body = json.loads(text)

@@ -454,7 +454,7 @@ async def test_turn_costs_as_much_in_a_large_journal(tmp_path: Path, notebooks: 
 
     def steps(session: NotebookSession) -> Any:
         counted = itertools.count()
-        with session.journal.database.reading("count in") as db:
+        with session.journal.reading("count in") as db:
             db.set_progress_handler(lambda: next(counted) < 0, 100)
         return lambda: next(counted)
 
