@@ -76,7 +76,7 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         lines += ["", *first] if first else []
     for run, kept in reversed(walk.kept):
         turn = (turns or {}).get(run.run_id)
-        place = f"cell {run.number}" if turn is None else f"cell of turn {turn}"
+        place = "cell" if turn is None else f"cell of turn {turn}"
         lines += ["", f"# {place} ({run.actor})", *(each.source for each in kept)]
     return "\n".join(lines) + "\n"
 

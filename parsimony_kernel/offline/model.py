@@ -229,8 +229,8 @@ class _Planner:
         many = "has {} sheets" if kind == "excel" else "can be read in {} ways"
         question = f"{path} {many.format(len(ways))}. Which one?"
         if len(ways) > 1:
-            return ways[self.turn.choose(question, [*ways])]
-        return {"options": {}} if kind == "excel" else ways.popitem()[1]
+            return dict(ways[self.turn.choose(question, [*ways])])
+        return {"options": {}} if kind == "excel" else dict(ways.popitem()[1])
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
@@ -335,14 +335,14 @@ class _Planner:
 
     def _made(self) -> list[code.Cell]:
         """What may be meant by "it": what this turn made, or its table, else the last answer's."""
-        known: dict[str, tuple[str, ...]] = {name: (name,) for name in self.turn.tables()}
+        known = {name: {"table": name} for name in self.turn.tables()}
         bound = self.turn.variables | self.turn.made
-        known |= {name: ("", name) for name in bound if bound[name].get("type") == "figure"}
+        known |= {name: {"chart": name} for name in bound if bound[name].get("type") == "figure"}
         said, *saved = re.split(r" ?Saved as ([^.]*)\.", self.turn.last)
         names = [self.subject] if self.subject else "".join(saved[:1]).split("`")[1::2]
         told = "" if self.subject else "".join([said, *saved[1:]])
         titles = {n: code.capital(n.removesuffix("_chart").replace("_", " ")) for n in names}
-        own = [code.Cell("", titles[n], *known[n], told=told) for n in names if n in known]
+        own = [code.Cell("", titles[n], told=told, **known[n]) for n in names if n in known]
         return self.made or own
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:

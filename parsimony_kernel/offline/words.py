@@ -229,7 +229,8 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
         r" 00:00:00|(?<=\b\d{4})\.0(?= )", "", rest
     )  # years beside missing ones are floats
     for period in {*periods} & {*table()["periods"]}:
-        rest = re.sub(*table()["periods"][period], rest)
+        rule, shown = table()["periods"][period]
+        rest = re.sub(rule, shown, rest)
     before, space, last = rest.rpartition(" ")
     if label.endswith(" year") or last == "none":
         return f"{label}{colon}{rest}."

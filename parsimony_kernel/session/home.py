@@ -102,8 +102,10 @@ class Home:
         self.answers: dict[str, str] = {}
         self.running: Running | None = None
         servers = Servers(folder, self.workspace, self.environ)
-        self.tools = NotebookTools(executor, self.publisher, folder, servers, self.must_be_free)
-        self.past = Past(executor, self.journal, self.history, must_be_free=self.must_be_free)
+        free = self.must_be_free
+        self.past = Past(executor, self.journal, self.history, must_be_free=free)
+        script = self.past.script
+        self.tools = NotebookTools(executor, self.publisher, folder, servers, free, script)
 
     def must_be_free(self) -> None:
         """Raise ``SessionError`` while a turn runs."""

@@ -21,7 +21,6 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
-from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
@@ -44,6 +43,7 @@ class NotebookTools:
         folder: The notebook's folder; paths of procedures are relative to it.
         servers: The MCP servers that the user added.
         must_be_free: Raises ``SessionError`` while a turn runs.
+        script_of: Returns a script that rebuilds a variable; raises ``SessionError``.
     """
 
     executor: BaseCodeExecutor
@@ -51,6 +51,7 @@ class NotebookTools:
     folder: Path
     servers: Servers
     must_be_free: Callable[[], None]
+    script_of: Callable[[str], str]
     # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
 
@@ -123,8 +124,8 @@ class NotebookTools:
 
         def script(variable: str) -> str | None:
             try:
-                return slice_of(executor.origin_ledger, variable)
-            except SliceError:
+                return self.script_of(variable)
+            except SessionError:
                 return None  # the artifact keeps the cells of the lineage instead
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)

@@ -205,7 +205,7 @@ class Past:
 
     def has_reached(self, run_id: str) -> bool:
         """Return whether effects of a run outside the notebook are on record."""
-        return has_reached(self.journal.database, run_id)
+        return has_reached(self.journal, run_id)
 
     def ordinals(self) -> Mapping[str, int]:
         """Return turn numbers by run id."""

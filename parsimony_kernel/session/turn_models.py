@@ -217,7 +217,7 @@ def first_notice(models: Models, share: Share, journal: SqliteJournal, history: 
         return ""
     less = "" if share in (Share.schema, Share.none) else "; `%%agent --share schema` sends less"
     return (
-        f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
+        f"From this turn on, requests in this notebook are sent to {' or '.join(away)}, with "
         f"{WORDS[share]}. `%agent context` shows what would be sent{less}."
     )
 

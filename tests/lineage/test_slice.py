@@ -131,7 +131,7 @@ async def test_script_names_sources_and_cell_authors(desk: Desk, tmp_path: Path)
     await desk.act("cars['c'] = cars.a + cars.b\nn = len(cars)")
     script = sliced(desk, "cars", turns={"run 1": 4})
     assert script == (
-        "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell 1 (user)\n"
+        "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell (user)\n"
         "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
     )
     assert rebuilt(desk, "cars", tmp_path).equals(desk.names["cars"])

@@ -76,6 +76,8 @@ async def test_published_work_survives_questions(start: Any) -> None:
     asked = (await gather(session.turn("publish it", cell_key="a")))[-1]
     assert isinstance(asked, UserInputRequested)
     (published,) = session.artifacts()
+    code = (session.workspace / published.code_path).read_text("utf-8")
+    assert "\n# cell of turn 1 (agent)\n" in code
     minted = {
         "kind": "dataset",
         "logical_id": published.logical_id,

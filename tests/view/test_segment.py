@@ -123,7 +123,7 @@ def test_no_fold_without_work() -> None:
 def test_waiting_step_is_shown_with_question() -> None:
     begun, ended = code("drop()")
     waits = ended.model_copy(update={"ok": None, "result": {"waiting": "approval"}})
-    told = started(notice="From now on, requests are sent to b.")
+    told = started(notice="From this turn on, requests are sent to b.")
     found = segment_of(lasting(replay([told, begun, waits, question()]).blocks))
     # The notice stands above: nothing comes between the question, its code and the buttons.
     assert [each.kind for each in found.head] == ["notes", "question", "step"]
