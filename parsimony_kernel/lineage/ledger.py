@@ -31,14 +31,18 @@ class InputRef:
     version: int
 
 
+_OF_SCOPE = ("actor", "notebook_path", "cell_id", "run_id", "turn")
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Ran:
-    """The code that ran, on whose behalf and when."""
+    """The code that ran, on whose behalf and when; ``turn`` is 0 for a person's code."""
 
     actor: Literal["user", "agent"]
     notebook_path: str
     cell_id: str
     run_id: str
+    turn: int = 0
     code: str
     code_sha: str
     at: str = ""
@@ -296,7 +300,7 @@ def stamp_effect(
     derived = _derived(cell, inputs, effect, versions, {*changed}, stopped_at)
     number = ledger.now().runs + 1
     ran: dict[str, Any] = {"code": code, "code_sha": sha, "at": at}
-    ran |= {each: getattr(scope, each) for each in ("actor", "notebook_path", "cell_id", "run_id")}
+    ran |= {each: getattr(scope, each) for each in _OF_SCOPE}
     for each in derived:
         states = tuple(state for state in effect.files if state.path in each["sources"])
         ledger.stamp(VariableOrigin(**ran, **each, source_states=states, cell_run=number))

@@ -37,7 +37,7 @@ class SliceError(Exception):
     """No script is certain to rebuild the variable."""
 
 
-def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None = None) -> str:
+def slice_of(ledger: OriginLedger, name: str) -> str:
     """Return a script of top-level statements that rebuilds the current value of ``name``.
 
     Code that draws random numbers, asks the time or reads external data runs again, so its
@@ -46,7 +46,6 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
     Args:
         ledger: the provenance of the variables.
         name: the variable to rebuild.
-        turns: the turn number of each run id, for the comments.
 
     Raises:
         SliceError: the origin of an input is unknown, a cell failed at a point where its effect
@@ -75,8 +74,7 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
     for first in (sorted(futures), sorted(SEEDS[each] for each in walk.seeds)):
         lines += ["", *first] if first else []
     for run, kept in reversed(walk.kept):
-        turn = (turns or {}).get(run.run_id)
-        place = "cell" if turn is None else f"cell of turn {turn}"
+        place = f"cell of turn {run.turn}" if run.turn else "cell"
         lines += ["", f"# {place} ({run.actor})", *(each.source for each in kept)]
     return "\n".join(lines) + "\n"
 

@@ -5,7 +5,7 @@ Pure: the ledger in, an ``Explanation`` out. Unknown origins are reported as unk
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from parsimony_kernel.analysis.read import read
@@ -45,7 +45,6 @@ def why(
     name: str,
     *,
     present: Collection[str] = (),
-    turns: Mapping[str, int] | None = None,
 ) -> Explanation:
     """Explain which steps led to the current value of ``name``.
 
@@ -53,14 +52,13 @@ def why(
         ledger: the provenance of the variables.
         name: the variable.
         present: the variables that are bound now.
-        turns: the turn number of each run id.
     """
     chain = list(ledger.ancestry(name))
     if not chain:
         return Explanation(name, _unexplained(ledger, name, present))
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     stale, steps = ledger.stale(name, chain), chain[:MOST_STEPS]
-    places = _places(ledger, {each.cell_run for each in steps}, turns or {})
+    places = _places(ledger, {each.cell_run for each in steps})
     count = len(chain)
     heading = f"{safe(name)} comes from {count:,} {plural('step', count)}"
     heading += ", newest first." if count > 1 else "."
@@ -86,22 +84,20 @@ def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> s
     known = ledger.versions()
     deleting = [each.number for each in ledger.cell_runs() if name in each.deleted][-1:]
     if name in known and deleting:
-        return f"{safe(name)} was deleted by {_places(ledger, deleting, {})[deleting[0]]}."
+        return f"{safe(name)} was deleted by {_places(ledger, deleting)[deleting[0]]}."
     there = sorted({*present, *(each for each, version in known.items() if version)})
     near = difflib.get_close_matches(name, there, n=_NEAREST)
     meant = f" Did you mean {', '.join(map(safe, near))}?" if near else ""
     return f"There is no variable {safe(name)}.{meant}"
 
 
-def _places(
-    ledger: OriginLedger, numbers: Collection[int], turns: Mapping[str, int]
-) -> dict[int, str]:
+def _places(ledger: OriginLedger, numbers: Collection[int]) -> dict[int, str]:
     """Return descriptions for people of the cell runs ``numbers``."""
     steps, found = Counter[str](), dict[int, str]()
     for run in ledger.cell_runs():
         steps[run.run_id] += run.actor == "agent"
         if run.number in numbers:
-            turn = f"turn {turns[run.run_id]}" if run.run_id in turns else "the agent"
+            turn = f"turn {run.turn}" if run.turn else "the agent"
             step = f"{turn}, step {steps[run.run_id]}"
             found[run.number] = step if run.actor == "agent" else "your cell"
     return found

@@ -107,15 +107,19 @@ class NotebookTools:
     def of_every_turn(self) -> Tools:
         """Return the built-in tools that every turn has."""
         limits = AgentGuardrails()
-        return self.of_run(RunScope("", "", "", 0), limits, lambda event: None, set())
+        return self.of_run(lambda: RunScope("", "", ""), limits, lambda event: None, set())
 
     def of_run(
-        self, scope: RunScope, limits: AgentGuardrails, emit: Emit, seen: set[LiveName]
+        self,
+        scope: Callable[[], RunScope],
+        limits: AgentGuardrails,
+        emit: Emit,
+        seen: set[LiveName],
     ) -> Tools:
         """Return the built-in tools of one run, without added ones.
 
         Args:
-            scope: The run, notebook and cell on whose behalf code runs.
+            scope: Returns the run, notebook and cell on whose behalf code runs.
             limits: The turn's limits.
             emit: Receives the events of publishing.
             seen: (kind, name) of artifacts that the run has read or written; updated in place.
@@ -130,10 +134,10 @@ class NotebookTools:
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
         return (
-            code_tools(executor, timeout_s=timeout_s, scope=lambda: scope, seen=seen)
+            code_tools(executor, timeout_s=timeout_s, scope=scope, seen=seen)
             + inspection_tools(executor)
             + publish_tools(
-                executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
+                executor, publisher, emit, lambda: scope().run_id, seen=seen, script=script
             )
             + [plan]
             + termination_tools()

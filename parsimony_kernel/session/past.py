@@ -151,9 +151,7 @@ class Past:
 
     def why(self, name: str) -> Explanation:
         """Explain where ``name`` comes from, or that it doesn't exist."""
-        executor = self.executor
-        present, turns = executor.variables(), self.ordinals()
-        return why(executor.origin_ledger, name, present=present, turns=turns)
+        return why(self.executor.origin_ledger, name, present=self.executor.variables())
 
     def script(self, name: str) -> str:
         """Return a short script that rebuilds ``name``.
@@ -162,7 +160,7 @@ class Past:
             SessionError: ``name`` can't be rebuilt from recorded code.
         """
         try:
-            return slice_of(self.executor.origin_ledger, name, turns=self.ordinals())
+            return slice_of(self.executor.origin_ledger, name)
         except SliceError as exc:
             raise SessionError(sentence(str(exc))) from exc
 

@@ -247,7 +247,10 @@ class Turn(RunHooks):
         """Build the agent from the notebook's current tools, instructions and procedure."""
         home, chosen = self._home, self._options
         own = tools_told(home.tools.added(), chosen.share)
-        scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
+
+        def scope() -> RunScope:  # the turn gets its number when it begins
+            return RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
+
         seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure, tools)

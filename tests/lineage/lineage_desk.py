@@ -13,7 +13,7 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session.past import Changes
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
-AGENT = RunScope("run 1", "n.ipynb", "cell")
+AGENT = RunScope("run 1", "n.ipynb", "cell", 3)
 
 
 class Desk:

@@ -22,8 +22,8 @@ from parsimony_kernel.lineage.script import SEEDS, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
 
 
-def sliced(desk: Desk, name: str, **options: Any) -> str:
-    return slice_of(desk.executor.origin_ledger, name, **options)
+def sliced(desk: Desk, name: str) -> str:
+    return slice_of(desk.executor.origin_ledger, name)
 
 
 def rebuilt(desk: Desk, name: str, folder: Path) -> Any:
@@ -129,10 +129,10 @@ async def test_script_names_sources_and_cell_authors(desk: Desk, tmp_path: Path)
     (tmp_path / "cars.csv").write_text("a,b\n1,2\n")
     await desk.run("cars = pd.read_csv('cars.csv')")
     await desk.act("cars['c'] = cars.a + cars.b\nn = len(cars)")
-    script = sliced(desk, "cars", turns={"run 1": 4})
+    script = sliced(desk, "cars")
     assert script == (
         "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell (user)\n"
-        "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
+        "cars = pd.read_csv('cars.csv')\n\n# cell of turn 3 (agent)\ncars['c'] = cars.a + cars.b\n"
     )
     assert rebuilt(desk, "cars", tmp_path).equals(desk.names["cars"])
 

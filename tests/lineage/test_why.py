@@ -11,7 +11,7 @@ from parsimony_kernel.lineage.why import MOST_STEPS, Explanation, why
 
 def explained(desk: Desk, name: str) -> Explanation:
     ledger = desk.executor.origin_ledger
-    return why(ledger, name, present=desk.names, turns={"run 1": 3})
+    return why(ledger, name, present=desk.names)
 
 
 @pytest.fixture
