@@ -109,7 +109,10 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     asks = turn.status == "suspended"
     if asks and not is_redo and (back or not back.kept):
         magics.turns.leave(turn.run_id, "The turn was undone.")
-    return put_back_words(named, back, stays, is_redo=is_redo, asks=asks)
+    newest = session.turns()[-1]
+    is_passed = not (number or is_redo or is_taken_back(session.events(newest.run_id)))
+    passed = newest.ordinal if is_passed and newest.ordinal > ordinal else 0
+    return put_back_words(named, back, stays, is_redo=is_redo, asks=asks, passed=passed)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:

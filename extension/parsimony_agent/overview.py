@@ -97,12 +97,19 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 
 def put_back_words(
-    turn: str, back: PutBack, stays: Sequence[str] = (), *, is_redo: bool, asks: bool = False
+    turn: str,
+    back: PutBack,
+    stays: Sequence[str] = (),
+    *,
+    is_redo: bool,
+    asks: bool = False,
+    passed: int = 0,
 ) -> dict[str, Any]:
     """Describe the result of an undo or redo of ``turn``: its number and request.
 
     Says how complete it was and what ``stays``, such as new files, then lists the names by outcome,
-    and says what became of the question of a turn that ``asks`` one.
+    and says what became of the question of a turn that ``asks`` one, and that a newer turn was
+    ``passed`` over.
     """
     done = "re-applied" if is_redo else "undone"
     groups: list[tuple[str, Sequence[str]]] = [
@@ -123,6 +130,7 @@ def put_back_words(
     lines = [head, *(f"{what}: {', '.join(names)}" for what, names in groups if names)]
     if asks and (back or not back.kept):
         lines.append(f"Its question {'waits again' if is_redo else 'no longer waits'}.")
+    lines += [f"Turn {passed} changed no variables, and stays."] * bool(passed)
     return note("\n".join(lines))
 
 

@@ -94,6 +94,10 @@ def from_cell(raised: TracebackType | None, filename: str) -> TracebackType | No
     return raised
 
 
+# The lines of each cell by its file name; code may clear ``linecache`` or change it.
+LINES: dict[str, list[str]] = {}
+
+
 def cell_name(turn: int, step: int, source: str) -> str:
     """Create a file name for agent code; register ``source`` for tracebacks and ``inspect``.
 
@@ -102,11 +106,12 @@ def cell_name(turn: int, step: int, source: str) -> str:
     place = f"turn {turn} step {step}" if turn else f"step {step}"
     name, attempt = f"{NAME_PREFIX}{place}>", 1
     lines = [f"{line}\n" for line in source.splitlines()]
-    while name in linecache.cache and linecache.getlines(name) != lines:
+    while LINES.get(name, lines) != lines:
         attempt += 1
         name = f"{NAME_PREFIX}{place} run {attempt}>"
     # Without a modification time the entry stays when linecache checks for changed files.
     linecache.cache[name] = (len(source), None, lines, name)
+    LINES[name] = lines
     return name
 
 

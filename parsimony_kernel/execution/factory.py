@@ -12,7 +12,6 @@ import inspect
 import io
 import itertools
 import json
-import linecache
 import re
 import traceback
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
@@ -30,7 +29,7 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.execution import frames
-from parsimony_kernel.execution.code_cell import from_cell, traceback_of
+from parsimony_kernel.execution.code_cell import LINES, from_cell, traceback_of
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,
@@ -341,10 +340,10 @@ def _raised_at(tb: TracebackType | None, filename: str) -> int | None:
 
 def _in_cell(line: int | None, filename: str) -> tuple[int | None, str]:
     """Return a line's number and text; ``(None, "")`` if the cell has no such line."""
-    lines = linecache.getlines(filename)  # none where the code has cleared the cache
-    if line is None or (lines and not 0 < line <= len(lines)):
+    lines = LINES.get(filename, [])
+    if line is None or not 0 < line <= len(lines):
         return None, ""
-    return line, plain("".join(lines[line - 1 : line])).strip()[:200]
+    return line, plain(lines[line - 1]).strip()[:200]
 
 
 def _status_code(exc: BaseException) -> int | None:

@@ -61,7 +61,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Head:
-    """The summary of a table without rows, and its described columns with them."""
+    """The summary of a table without its values, and its described columns with them."""
 
     table: DataFrameObject
     columns: Sequence[_Column]
@@ -73,7 +73,12 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
     if head is None:
         return None
     rows = _preview(head) if preview else {}
-    return _within(DataFrameObject(**{**dict(head.table), "name": name, **rows}), MODEL_BYTES)
+    sampled = (
+        summary.model_copy(update={"samples": _samples(each.label, each.first)})
+        for summary, each in zip(head.table.columns, head.columns, strict=True)
+    )
+    facts = {**dict(head.table), "name": name, "columns": tuple(sampled), **rows}
+    return _within(DataFrameObject(**facts), MODEL_BYTES)
 
 
 def is_frame(value: Any) -> bool:
@@ -174,7 +179,6 @@ def _column(label: str, first: Any, last: Any, missing: int | None, **facts: Any
     summary = ColumnSummary(
         name=_column_name(label),
         dtype=_refined(word, values),
-        samples=_samples(label, values),
         missing=missing,
         **facts,
     )
@@ -264,8 +268,7 @@ def _outline(head: _Head | None) -> _Head | None:
     """Turn the head of an empty table into that of a lazy table with the same columns."""
     if head is None:
         return None
-    no_values = {"samples": (), "missing": None}
-    columns = (each.model_copy(update=no_values) for each in head.table.columns)
+    columns = (each.model_copy(update={"missing": None}) for each in head.table.columns)
     return _as(head, rows=None, columns=tuple(columns))
 
 

@@ -184,7 +184,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)
     is_year &= bool(words.filler("years") & {*words.fold(name)})
     kind = "year" if kind == "number" and is_year else kind
-    shapes = words.table()["dates"].items() if kind == "text" and seen else ()
+    is_text = kind == "text" and seen and not dtype.startswith("period")
+    shapes = words.table()["dates"].items() if is_text else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
     column = Column(name, kind, dtype, seen, int(summary.get("missing") or 0))
     kind = "date" if how else kind
@@ -231,6 +232,21 @@ class Query:
     window: str = ""
     text: str = ""
     notes: list[str] = field(default_factory=list)
+
+    def keep(self, new: Filter) -> None:
+        """Add a filter; a column is not to be two values at once."""
+        column = new.column
+        if column.kind == "text" and new.op in ("true", "false"):
+            is_told = new.op == "false" and column.missing
+            self.notes += [f"Rows without {column.label} are left out"] * bool(is_told)
+            word = column.flags[new.op == "false"]
+            same = tuple(each for each in column.samples if each.casefold() == word)
+            new = Filter(column, "said", (word,)) if column.made_of else Filter(column, "in", same)
+        if column.kind == "text" and "missing" not in new.op:
+            new = replace(new, column=column.base)
+        ops = [f.op for f in (*self.filters, new) if f.column == new.column]
+        no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
+        self.filters.append(new)
 
 
 @dataclass(frozen=True)
@@ -328,6 +344,12 @@ def no_if(is_so: object, why: str, *about: object) -> None:
     """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
     if is_so:
         raise Unclear(words.table()["no"][why].format(*about))
+
+
+def no_text(column: Column) -> None:
+    """Refuse a column whose texts are numbers, or have another order than that of their letters."""
+    no_if(column.kind == "text" and column.looks("number"), "text", column.name, "numbers")
+    no_if(column.is_unordered, "compute", column.name)
 
 
 @dataclass(frozen=True)

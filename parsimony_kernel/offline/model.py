@@ -338,11 +338,10 @@ class _Planner:
         known = {name: {"table": name} for name in self.turn.tables()}
         bound = self.turn.variables | self.turn.made
         known |= {name: {"chart": name} for name in bound if bound[name].get("type") == "figure"}
-        said, *saved = re.split(r" ?Saved as ([^.]*)\.", self.turn.last)
-        names = [self.subject] if self.subject else "".join(saved[:1]).split("`")[1::2]
-        told = "" if self.subject else "".join([said, *saved[1:]])
+        saved = re.findall(r"Saved as ([^.]*)", self.turn.last)
+        names = [self.subject] if self.subject else [n for e in saved for n in e.split("`")[1::2]]
         titles = {n: code.capital(n.removesuffix("_chart").replace("_", " ")) for n in names}
-        own = [code.Cell("", titles[n], told=told, **known[n]) for n in names if n in known]
+        own = [code.Cell("", titles[n], **known[n]) for n in names if n in known]
         return self.made or own
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
@@ -370,7 +369,8 @@ class _Planner:
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
         told = f"Published the {as_kind} {own!r}{' (unchanged)' * bool(result.get('reused'))}."
         if kind == "report":
-            body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
+            below = _escaped(" ".join([made.told, *self.notes]))
+            body = f"![{_escaped(own)}](artifact:{variable})\n\n{below}"
             result = self._done("return_report", {"title": title or own, "body": body.strip()})
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."

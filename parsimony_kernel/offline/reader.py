@@ -68,10 +68,9 @@ class Reader:
         # A new name is no word of the request.
         known = {*english.keywords(), *said * ("rename" in self.raw)}
         strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
-        if len({*strange}) == 1 and clause("nouns", strange[0]):
-            mark = self._called(strange[0])
-            said = [mark if e in strange else e for e in said]
-            strange *= not mark
+        is_noun = len({*strange}) == 1 and clause("nouns", strange[0])
+        if is_noun and (mark := self._called(strange[0])):
+            said, strange = [mark if e in strange else e for e in said], []
         self.text = text = " ".join(said)
         names = [c.name for c in self.table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
@@ -242,7 +241,10 @@ class Reader:
         is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
         plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
         is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain[:1] * is_plural))
-        no_if(is_id and is_plural and not is_one, "counted", text)
+        if is_id and is_plural and not is_one:
+            mark = self._called(text)
+            no_if(not mark, "counted", text)
+            return mark
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
@@ -252,7 +254,7 @@ class Reader:
         if self.turn.choose(question, ["its rows", "something else"], holds=True) != "its rows":
             return ""
         self.query.notes.append(f"Read {word!r} as its rows")
-        return self.mark("T", self.table.name, self.raw[word])
+        return self.mark("T", self.table.name, self.raw.get(word, word))
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""
@@ -266,7 +268,7 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
-        why = "text" if any(c.looks("amount") for c in listed) else "kind"
+        why = "text" if any(c.looks("number") for c in listed) else "kind"
         no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
@@ -286,7 +288,8 @@ class Reader:
         # Beside dates a year of another thing may be meant.
         years = [c for c in self.table.columns if c.kind == "year" and c not in times]
         times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
-        named = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark] if c in times]
+        marked = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark]]
+        named = [c for c in dict.fromkeys(marked) if c in times]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
         is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
         self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
@@ -347,7 +350,7 @@ class Reader:
             no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"], "ranked")
             query.sort = query.sort.base if query.sort.kind == "text" else query.sort
-            no_if(query.sort.is_unordered, "compute", query.sort.name)
+            code.no_text(query.sort)
             query.ascending = query.ascending or not (query.limit or "down" in said)
         return True
 
@@ -373,7 +376,11 @@ class Reader:
         text = re.sub(r"(P\d+) (?:of|in|from) (?:the )?Ct\d+", r"\1", text)
         for mark in re.findall(r"C\w\d+|P\d+", text):
             if mark[0] == "C":
-                found.append(self.pick(mark, "group"))
+                column = self.pick(mark, "group")
+                # Dates in a column "month" may be any of a month.
+                part = column.name.casefold()
+                is_period = column.kind == "date" and clause("periods", part)
+                found.append(code.part_of(column, part) if is_period else column)
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
                 is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
@@ -394,6 +401,7 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
+        code.no_text(column)
         no_if("percent" in said and column.unit != "%", "kind", column.name, "percentages")
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
@@ -411,7 +419,7 @@ class Reader:
             word = self.turn.choose(f"{spoken(choices, 'or')}?".capitalize(), choices).split()[0]
         no_if([*values] != sorted(values), "unused", *(self.raw[mark] for mark in marks[:1]))
         op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
-        self._filter(Filter(column, op, values))
+        self.query.keep(Filter(column, op, values))
         return True
 
     def _keep_values(self, said: english.Row) -> bool:
@@ -434,23 +442,10 @@ class Reader:
         self.query.any_of |= len(meant) > 1
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
-            self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
+            self.query.keep(Filter(column, "not in" if "not" in said else "in", tuple(values)))
             is_many = len({str(v).strip().casefold() for v in values}) > 1
             self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
-
-    def _filter(self, new: Filter) -> None:
-        """Add a filter; a column is not to be two values at once."""
-        if new.column.kind == "text" and new.op in ("true", "false"):
-            word = new.column.flags[new.op == "false"]
-            same = tuple(each for each in new.column.samples if each.casefold() == word)
-            op, values = ("said", (word,)) if new.column.made_of else ("in", same)
-            new = Filter(new.column, op, values)
-        if new.column.kind == "text" and "missing" not in new.op:
-            new = replace(new, column=new.column.base)
-        ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
-        no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
-        self.query.filters.append(new)
 
     # -- what the slots come to ----------------------------------------------------------------
 
@@ -464,7 +459,7 @@ class Reader:
             # Beside a value its column says nothing.
             bare = [c for c in bare if c.is_measure or c.flags or c not in used]
         for column in (c for c in bare if c.flags):
-            self._filter(Filter(column, "true"))
+            self.query.keep(Filter(column, "true"))
         bare = [c for c in bare if not c.flags]
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
@@ -546,7 +541,8 @@ class Reader:
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         signs = {t.text for t in self.tokens} & {*"$€£"}
         used = [f.column for f in query.filters if f.op[0] in "<>=b"] or query.columns
-        other = [c.name for c in used if signs - {c.unit} and clause("money", c.unit)]
+        same = {"", *signs, *map(english.table()["spellings"]["money"].get, signs)}
+        other = [c.name for c in used if signs and c.unit.lower() not in same]
         no_if(other, "money", *other[:1])
         is_along = query.window or query.chart in ("line", "area")
         # Groups beside a time have no order of their own.
@@ -599,7 +595,8 @@ class Reader:
         elif not query.agg:
             along = next((g for g in query.groups if g.is_time and not g.part), None)
             is_date = along is not None and along.kind == "date"
-            drawn = query.chart in ("line", "auto") or (is_date and "over time" in self.text)
+            is_over = is_date and not query.chart and "over time" in self.text
+            drawn = query.chart in ("line", "auto") or is_over
             drawn = drawn and not (query.window or query.limit)
             if along and drawn and (is_date or query.groups[1:] or self._distinct(along) == 1):
                 query.do, query.chart = "line", "line"

@@ -27,11 +27,11 @@ _ENDS_WITHIN_S = 7.0
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
 # Protocol errors after which the outcome of a call is unknown.
-_CLOSED = -32000
+_CLOSED, _REFUSED, _INSIDE = -32000, -32600, -32603
 _BROKEN: Mapping[int | None, str] = {
     _CLOSED: "ended before it answered",
-    -32600: "no longer knows this connection",
-    -32603: "failed inside",
+    _REFUSED: "no longer knows this connection",
+    _INSIDE: "failed inside",
 }
 # prctl(PR_SET_PDEATHSIG, SIGKILL): on Linux a server dies with the thread that started it, even if
 # the kernel is killed and the server ignores the end of its input.
@@ -286,11 +286,16 @@ class _Connection:
         return _data(came)
 
     def _error(self, exc: Exception) -> Exception:
-        code = getattr(exc, "code", None)
-        error = self._broken(_BROKEN[code]) if code in _BROKEN else exc
+        code, words = getattr(exc, "code", None), str(exc)
+        what = _BROKEN.get(code)
+        # A request that is refused has the code of a lost session, which only HTTP has.
+        if code == _REFUSED and not (self._server.url and "session" in words.casefold()):
+            what = None
+        if code == _INSIDE:
+            what = f"{what} ({words})"
         if code == _CLOSED or (code and self._server.url):
             self.end()
-        return error
+        return self._broken(what) if what else exc
 
     def _broken(self, what: str) -> ServerError:
         """Build an error with the last words of the server's standard error."""
@@ -299,7 +304,8 @@ class _Connection:
             self._errors.seek(0)
             words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
         told = f"; its last words: {words}" if words else ""
-        return ServerError(f"The MCP server {self.name!r} {f'{what}{told}'.rstrip('.')}.")
+        text = f"The MCP server {self.name!r} {what}{told}"
+        return ServerError(text if text.endswith((".", "!", "?")) else f"{text}.")
 
 
 async def _tools_of(client: Any) -> list[Any]:

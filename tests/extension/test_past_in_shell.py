@@ -124,6 +124,16 @@ def test_undo_says_that_effects_outside_stay(notebook: Callable[..., Said]) -> N
     assert "is undone, except effects outside. %agent redo" in " ".join(said("%agent undo").split())
 
 
+def test_undo_says_which_newer_turn_it_passes_over(notebook: Callable[..., Said]) -> None:
+    said = notebook(*turn("x = 1"), *turn("print(x)"))
+    said("%%agent\nset x")
+    said("%%agent\nprint it")
+    passed = "Turn 2 changed no variables, and stays."
+    assert passed in said("%agent undo")
+    assert passed not in said("%agent redo")
+    assert passed not in said("%agent undo 1")
+
+
 def test_undo_of_an_earlier_turn_names_its_request(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(SPOIL), *turn("print(len(sales))"))
     said(LOAD)

@@ -22,6 +22,7 @@ TOOLS = {
     "huge": READS,
     "grow": READS,
     "choose": READS,
+    "passes_on": WRITES,
     "pid": READS,
     "environment": READS,
     "order": WRITES,
@@ -56,12 +57,16 @@ def call(number: Any, name: str, given: dict[str, Any]) -> None:
             os._exit(3)
         case "hangs":
             time.sleep(600)
-        case "choose":
+        case "choose" | "passes_on":
             form = {"type": "object", "properties": {"colour": {"type": "string"}}}
             asked = {"message": "Which one do you want?", "requestedSchema": form}
             ask = {"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": asked}
             print(json.dumps(ask), flush=True)
-            text(number, f"I was told: {json.loads(sys.stdin.readline())['error']['message']}")
+            refused = json.loads(sys.stdin.readline())["error"]
+            if name == "passes_on":
+                print(json.dumps({"jsonrpc": "2.0", "id": number, "error": refused}), flush=True)
+            else:
+                text(number, f"I was told: {refused['message']}")
         case "environment":
             text(number, " ".join(sorted(os.environ)))
         case "order" | "touch":

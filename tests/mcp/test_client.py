@@ -334,12 +334,25 @@ async def test_packaged_server_works(start: Start) -> None:
 # -- what goes wrong with a server
 
 
-@pytest.mark.parametrize(("server", "says"), [("raw", "not supported"), ("other", "did not decl")])
-async def test_asking_server_is_refused_and_goes_on(start: Start, server: str, says: str) -> None:
-    calls = call(f"{server}__choose"), call(f"{server}__add", a=40, b=2)
-    asked, added, *_ = answers(await turn(start([*calls, DONE], add=[server])))
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("raw__choose", "not supported"),
+        (
+            "raw__passes_on",
+            "Elicitation not supported",
+        ),  # a write: it is known not to have happened
+        ("other__choose", "did not decl"),
+    ],
+)
+async def test_asking_server_is_refused_and_goes_on(start: Start, tool: str, says: str) -> None:
+    server = tool.partition("__")[0]
+    session = start([call(tool), call(f"{server}__add", a=40, b=2), DONE], add=[server])
+    events = await turn(session, approve=Approval.auto)
+    asked, added, *_ = answers(events)
     assert says in asked
     assert "42" in added
+    assert isinstance(events[-1], RunCompleted)
 
 
 @pytest.mark.parametrize(

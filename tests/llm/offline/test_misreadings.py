@@ -381,7 +381,53 @@ async def test_ids_that_repeat_are_no_rows(
 ) -> None:
     await notebook.run(ORDERS.replace("order_no", numbered))
     turn = await notebook.ask(request_)
-    assert turn.ending == "return_unable"
+    assert turn.choices == ["its rows", "something else"]
+    assert (await notebook.reply("something else")).ending == "return_unable"
+
+
+TRIPS = """
+import pandas as pd
+days = pd.to_datetime(["2024-01-01", "2024-04-10", "2024-04-09", "2024-02-03"])
+trips = pd.DataFrame({"booked": days, "shop": ["a", "b", None, "a"], "cost_usd": [1, -2, 3, 5]})
+trips["open"], trips["kg"] = ["yes", "no", None, "yes"], ["$1", "$2.5", "$30", "$4"]
+tons = trips.rename(columns={"booked": "month", "cost_usd": "load_kg"})
+spans = pd.DataFrame({"month": pd.period_range("2024-01", periods=3, freq="M"), "n": [1, 2, 3]})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        # One date column that is named twice.
+        ("booked in january or booked in march", "ask in parts"),
+        ("bar chart of cost_usd over time", "Highest mean cost: 2024-02-03, 5 usd."),
+        ("avg cost_usd per day", "an average of totals"),
+        # Dates and periods in a column that is called like one.
+        ("total load_kg of tons by month", "2024-02, 5 kg. Months without rows are left out."),
+        ("number of spans by month", "2024-03, 1."),
+        # What has no rows, and only that.
+        ("plot total cost_usd by month", "Months without rows are left out."),
+        ("total cost_usd by shop and month", "Months without rows in a group are left out."),
+        ("total cost_usd by month for b", "Months without such rows are left out."),
+        ("total cost_usd by month since april 2024", "2024-04, 1 usd. Saved"),
+        ("share of trips that are open by month", "Rows without open count as not so. Used"),
+        ("growth of total cost_usd by month", ": 2024-02, 400 %. Saved"),
+        ("number of trips that are not open", ": 1. Rows without open are left out."),
+        # The unit of what the money is of, and money that is text.
+        ("trips with cost_usd over $2", "Rows (cost > 2): 2 of 4."),
+        ("tons with load_kg over $2", "leave the sign out"),
+        ("trips with kg over 2", "kg holds numbers as text"),
+        # Nouns of no rows.
+        ("total cost_usd in euros", 'know "euros"'),
+        ("averages of cost_usd by shop", 'know "averages"'),
+        ("trips excluding b with cost_usd above 2", "can't tell what to leave out"),
+    ],
+)
+async def test_what_readers_were_told_wrongly(notebook: Notebook, request_: str, said: str) -> None:
+    others = [each for each in ("tons", "spans") if each not in request_.split()]
+    await notebook.run(f"{TRIPS}\nfor name in {others}:\n    del globals()[name]")
+    turn = await to_the_end(notebook, request_)
+    assert said in (turn.summary or turn.arguments["rationale"])
 
 
 @pytest.mark.parametrize(
@@ -560,7 +606,7 @@ returns = read(
         ("lamps vs rugs", "The built-in model doesn't know what to do with returns"),
         ("refund over cost_eur", "The built-in model can't tell which ratio is meant"),
         # Texts that are numbers or dates have another order.
-        ("sort returns by price", "The built-in model can't compute that with price."),
+        ("sort returns by price", "price holds numbers as text"),
         ("sort returns by when", "The built-in model can't compute that with when."),
         ("line chart of mean refund by when", "The built-in model can't compute that with when."),
         # Another currency, a turned span, no row, a share of 0 and 1.
