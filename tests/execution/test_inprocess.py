@@ -51,6 +51,12 @@ async def test_hostile_exception_class_is_reported(
     assert (again.stdout, again.error) == ("on\n", None)
 
 
+async def test_error_keeps_its_line_where_code_has_cleared_the_cache_of_lines() -> None:
+    output = await CodeExecutor().execute("import linecache\nlinecache.clearcache()\n1 / 0")
+    assert output.error is not None
+    assert (output.error.line, output.error.source_line) == (3, "1 / 0")
+
+
 async def test_hostile_deadline_exception_is_reported(
     executor: InProcessExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -527,6 +527,20 @@ async def test_rule_3_earlier_pool_works_for_current_cell(desk: Desk) -> None:
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
+async def test_rule_7_client_names_its_host_where_names_are_looked_up_in_another_way(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a tunnel or a proxy on this machine."""
+    found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: [found])
+    ask = (
+        "import http.client\nhttp.client.HTTPConnection('data.example.invalid').request('GET', '/')"
+    )
+    held = await desk.held(ask)
+    assert held is not None
+    assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
+
+
 async def test_rule_14_approved_reach_is_not_asked_again(desk: Desk) -> None:
     desk.permit = desk.new_permit(ReachKind.outside_write)
     output = await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
