@@ -53,6 +53,7 @@ MUTATES = MUTATES_RECEIVER | MUTATES_ARGUMENT
 VALUE_MODULES = names("modules", "value")
 COLUMNS_BY_PLACE, COLUMNS_BY_KEYWORD = _columns("arguments"), _columns("keywords")
 KEEPS_COLUMNS, GROUPS, AGGREGATES = _rows("columns", "keep group aggregate")
+READS_COLUMNS = names("columns", "read") | KEEPS_COLUMNS | GROUPS | AGGREGATES | {*COLUMNS_BY_PLACE}
 COLUMNS_OR_LEVELS, LIBRARIES = _rows("columns", "levels libraries")
 CONVENTION = {name: name for name in names("convention", "itself")} | _pairs("convention", "as")
 PATTERNS = {row: re.compile(text, re.VERBOSE) for row, text in _TABLE["patterns"].items()}
@@ -64,5 +65,3 @@ WRITES_FILES = frozenset(
 # Builtins that leave their arguments unchanged.
 HARMLESS = frozenset({*dir(builtins), "display"} - {"delattr", "getattr", "setattr"})
 HARMLESS -= names("functions", "dynamic")
-# Calls of these names leave what they are handed, and are methods of, unchanged.
-HARMLESS_CALLS = PURE_METHODS | ATOMIC_FUNCTIONS | READS_FILES

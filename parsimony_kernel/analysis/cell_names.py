@@ -225,6 +225,8 @@ class State:
         self._again: set[str] = set()
         # The depth of conditional blocks and loops.
         self.maybe = 0
+        # Names whose frames may have other columns by now, as in ``Lookup``; ``None`` means all.
+        self.doubted: set[str | None] = set()
 
     def is_local(self, name: str) -> bool:
         """Return whether ``name`` is local to an enclosing function or comprehension."""
@@ -246,6 +248,7 @@ class State:
         self.known[name] = None
         if self.is_local(name):
             return
+        self.doubted.add(name)
         if not self.functions:
             self.certain[name] = self.number
         if not self.functions or name in self.scope:  # which declares it global
@@ -254,6 +257,7 @@ class State:
     def delete(self, name: str) -> None:
         """Record that ``name`` is deleted."""
         self.known[name] = None
+        self.doubted.add(name)
         if not self.functions:
             self.found.deletes.add(name)
             self.certain.pop(name, None)
@@ -261,6 +265,7 @@ class State:
     def may_mutate(self, *nodes: ast.AST) -> None:
         """Record that the objects named in ``nodes`` may be mutated."""
         self.found.may_mutate.update(names_in(*nodes))
+        self.doubted.update(names_in(*nodes))
 
     def mutate(self, target: ast.expr, *, sets: bool = False) -> None:
         """Record that the object of ``target`` is mutated.
@@ -295,9 +300,18 @@ class State:
 
     def look_up(self, *lookups: Lookup | None) -> None:
         """Record column lookups; they are certain only outside of blocks and functions."""
-        for each in lookups if not (self.maybe or self.functions or self.scope) else ():
-            if each is not None and self.certain.get(each.frame) != self.number:
-                self.found.columns[each] = None
+        if self.maybe or self.functions or self.scope or None in self.doubted:
+            return
+        doubted = frozenset(each for each in self.doubted if each is not None)
+        for each in lookups:
+            if each is not None and each.frame not in doubted:
+                self.found.columns[each._replace(doubted=doubted)] = None
+
+    def hand_on(self, *nodes: ast.expr) -> None:
+        """Record that other code gets the objects of ``nodes`` themselves and may mutate them."""
+        for root in (each for node in nodes for each in roots_of(node)):
+            if not any(root.path) and (root.is_fresh or not root.is_call):
+                self.doubted.add(root.name)
 
     def mark_touched(self, names: Iterable[str]) -> None:
         """Record that ``names`` are passed to a call, or have a method called."""
@@ -308,6 +322,7 @@ class State:
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
         """Record that ``target`` is bound to the result of ``value``, or to a part of it."""
+        self.hand_on(value)
         match target:
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 its: list[ast.expr] = getattr(value, "elts", [])

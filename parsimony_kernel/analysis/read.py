@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.analysis.calls import HARMLESS, HARMLESS_CALLS, LIBRARIES
-from parsimony_kernel.analysis.cell_names import NOTHING, Call, Cell, Names, Statement
+from parsimony_kernel.analysis.cell_names import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell
-from parsimony_kernel.analysis.values import Lookup, names_in
+from parsimony_kernel.analysis.values import names_in
 from parsimony_kernel.analysis.visitor import Visitor
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -77,41 +76,18 @@ def literal_calls(code: str) -> list[tuple[str, list[Any], dict[str, Any]]]:
 def _read(code: str, module: ast.Module) -> Cell:
     visitor, whole = Visitor(), Names()
     lines = io.StringIO(code, newline=None).readlines()
-    statements, columns = [], dict[Lookup, None]()
-    changed, doubted, is_sure = set[str](), set[str](), True
+    statements = []
+    changed = set[str]()
     for number, node in enumerate(module.body):
         visitor.number, visitor.found, visitor.later = number, Names(), NOTHING
         visitor.visit(node)
         for found in (visitor.found, visitor.later):  # ``reached`` doesn't count here
             changed |= found.may_mutate | found.mutated
-        statements.append(each := _statement(node, visitor, lines))
+        statements.append(_statement(node, visitor, lines))
         whole.merge(visitor.found)
-        # Lookups count until a statement before them may have changed their frames.
-        is_sure = is_sure and not (each.magics or each.opaque or each.changes_any)
-        unknown = [call for call in each.calls if _may_change_any(call)]
-        doubts = frozenset(doubted.union(*(call.names for call in unknown)))
-        for lookup in each.columns if is_sure else ():
-            columns[lookup._replace(doubted=doubts)] = None
-        is_sure = is_sure and not unknown
-        doubted |= each.writes | each.deletes | each.may_mutate
-        doubted |= set() if all(map(_is_harmless, each.calls)) else each.touched
     whole.changes_all |= not visitor.bound.isdisjoint(changed)
-    whole.reads, whole.columns = visitor.fresh, columns
+    whole.reads = visitor.fresh
     return Cell(**whole.settled(), statements=tuple(statements))
-
-
-def _may_change_any(call: Call) -> bool:
-    """Return whether a call may change any frame: it runs a function that nothing is known of."""
-    if call.name != call.root:
-        return "inplace" in call.keywords
-    return call.last not in HARMLESS and (call.origin is None or call.origin.outer)
-
-
-def _is_harmless(call: Call) -> bool:
-    """Return whether a call leaves frames that it is handed, or is a method of, unchanged."""
-    if call.name == call.root:
-        return call.last in HARMLESS
-    return call.last in HARMLESS_CALLS or call.root in LIBRARIES
 
 
 def _statement(node: ast.stmt, visitor: Visitor, lines: list[str]) -> Statement:

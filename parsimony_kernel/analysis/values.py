@@ -319,7 +319,8 @@ class Lookup(NamedTuple):
             as ``df.head()``.
         columns: the labels.
         method: the method that takes them, ``loc`` for ``df.loc[rows, columns]``, else empty.
-        doubted: names whose objects the cell may have mutated before.
+        doubted: names whose objects the cell may have mutated before, and ``name.attribute`` for
+            an attribute that may do so unless it is a column.
     """
 
     frame: str

@@ -73,6 +73,8 @@ class Visitor(State):
         is_read = isinstance(node.ctx, ast.Load)
         if not is_read:
             self.mutate(node.value, sets=True)
+        elif isinstance(node.value, ast.Name) and node.attr not in calls.READS_COLUMNS:
+            self.doubted.add(f"{node.value.id}.{node.attr}")
         if node.attr in MUTATES:
             self.may_mutate(holder_of(node.value))
         passed = is_read and not is_called and node.attr in _PASSED
@@ -177,6 +179,7 @@ class Visitor(State):
                 self.found.imported.update(accumulate(path.split("."), "{}.{}".format))
             if name == "*":
                 self.found.opaque = True
+                self.doubted.add(None)
                 continue
             if name == home and "." in name:
                 name = path = name.partition(".")[0]
@@ -247,7 +250,6 @@ class Visitor(State):
         local = [name for name, is_local in scope.items() if is_local]
         known, outer = self.known, self.scope
         aliases = {each: self.aliases.get(each, {}) for each in local}
-        self.aliases |= {each: {} for each in local}
         self.known, self.scope = {**known, **dict.fromkeys(local)}, {**outer, **scope}
         self.functions += functions
         yield
@@ -257,6 +259,7 @@ class Visitor(State):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self.found.changes_all = True
+        self.doubted.update(names_in(node))  # its body runs whenever it is called
         self._parts(node, "decorator_list", "args", "returns")
         if not isinstance(node, ast.Lambda):
             self.write(node.name)
@@ -268,6 +271,7 @@ class Visitor(State):
         self.found.keeps_state |= self.functions > 0
         scope = dict.fromkeys(parameters, True) | bound_in(body)
         with self._deferred(), self._within(scope, 1):
+            self.aliases |= {each: {} for each in filter(self.is_local, scope)}
             self.visit(body)
 
     @contextmanager
@@ -282,6 +286,7 @@ class Visitor(State):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.found.keeps_state = self.found.changes_all = True
+        self.doubted.update(names_in(node))
         self._parts(node, "decorator_list", "bases", "keywords")
         with self._within(bound_in(node.body), 1):
             self.visit(node.body)
@@ -353,13 +358,15 @@ class Visitor(State):
         elif not isinstance(function, ast.Name):
             self.visit(function)
         modes = (*node.args[1:2], *_given(node, "mode"))
-        writes = called == "open" and not set("wax").isdisjoint("".join(strings_in(*modes)))
+        mode = "".join(_text(each) or "" for each in modes)
+        writes = called == "open" and not set("wax").isdisjoint(mode)
         literals = self.found.literals
         if writes or called.startswith(_WRITERS):
             self.found.literals = dict(literals)
         self._parts(node, "args", "keywords")
         self.found.literals = literals
         self.look_up(*values.call_lookups(node))
+        self._doubt(node, handed)
 
     def _call(self, node: ast.Call, handed: list[ast.expr]) -> Call:
         root, on = node.func, None
@@ -382,6 +389,22 @@ class Visitor(State):
             values.arguments_of(node, self.known),
             {each.arg: self._value(each.value) for each in node.keywords if each.arg},
         )
+
+    def _doubt(self, node: ast.Call, handed: list[ast.expr]) -> None:
+        """Record the frames that a call may mutate."""
+        function = node.func
+        if isinstance(function, ast.Name):
+            origin = self._value(function)
+            if function.id in calls.HARMLESS:
+                return
+            if not isinstance(origin, Ref) or origin.outer:
+                self.doubted.add(None)
+        elif any(getattr(each, "value", True) is not False for each in _given(node, "inplace")):
+            self.doubted.add(None)
+        elif getattr(function, "attr", "") in calls.READS_COLUMNS:
+            return
+        if getattr(holder_of(function), "id", "") not in calls.LIBRARIES:
+            self.hand_on(*handed)
 
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
         """Record the effects of a method call on its receiver."""
@@ -429,6 +452,7 @@ class Visitor(State):
     # Code in texts
 
     def _dynamic(self, node: ast.Call) -> None:
+        self.doubted.add(None)
         self.visit(node.keywords)
         match node.args:
             case [ast.Constant(value=str(text), lineno=line, end_lineno=last)]:
@@ -444,6 +468,7 @@ class Visitor(State):
                 self.found.opaque = True
 
     def _magic(self, node: ast.Call) -> None:
+        self.doubted.add(None)
         texts = [text for each in node.args if (text := _text(each)) is not None]
         if not texts or len(texts) != len(node.args):
             self.visit(node.args)

@@ -103,7 +103,13 @@ def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[tuple[str, str
 
 def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Frame]) -> bool:
     """Whether the code may have changed ``frame`` before the lookup, through any of its names."""
-    return any(frames[name].identity == frame.identity for name in doubted & frames.keys())
+    parts = (each.partition(".") for each in doubted)
+    return any(
+        name in frames
+        and frames[name].identity == frame.identity
+        and (not attribute or attribute not in frame.columns)
+        for name, _, attribute in parts
+    )
 
 
 def _refusal(

@@ -260,7 +260,8 @@ _CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
 _MAPPING = _refilled(dict, dict.copy, dict.update)
 _BOUND = (functools.partial, types.MethodType, types.BuiltinFunctionType)
 _CONTAINERS: dict[type, Native] = {
-    list: _refilled(list, list.copy, list.extend),
+    # In one assignment: a signal between two would leave the list empty.
+    list: Native(list.copy, lambda value, items: list.__setitem__(value, _ALL, items)),
     array: _numbers(array),
     bytearray: _numbers(bytearray),
     dict: _MAPPING,
@@ -352,7 +353,10 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS, (_CLASS_OF, _BASES)) if classes.is_theirs(value) else None
-    return _kind(kind)
+    try:
+        return _kind(kind)
+    except TypeError:  # a metaclass whose classes have no hash
+        return None
 
 
 @functools.lru_cache(maxsize=1_024)

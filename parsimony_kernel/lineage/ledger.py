@@ -13,12 +13,15 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from parsimony_kernel.analysis.calls import HARMLESS_CALLS
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
 from parsimony_kernel.analysis.cell_names import Cell, Statement
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.file_access import SourceState
 from parsimony_kernel.lineage.observe import CellEffect
+
+# Calls of these names leave their arguments unchanged.
+_HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS | READS_FILES
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -397,7 +400,7 @@ def _derived(
         read = {files[source] for source, numbers in sources.items() if number in numbers}
         replaced |= {ref for ref in by_calls if left[ref.name]}
         names = each.writes | each.mutated | each.reached
-        if any(call.last not in HARMLESS_CALLS for call in each.calls):
+        if any(call.last not in _HARMLESS for call in each.calls):
             lasting = {name for name in effect.fixed if not left[name]}
             names |= each.touched & (changed - lasting | cell.deletes)
             if not each.reads.isdisjoint(uses):
