@@ -107,13 +107,16 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> Told:
     stays += map(words_of, replay(session.events(turn.run_id)).published.values())
     stays += ["effects outside"] * session.past.has_reached(turn.run_id)
     named = f"Turn {ordinal} ({shortened(inline(turn.request), 60)})"
-    asks = turn.status == "suspended"
-    if asks and not is_redo and (back or not back.kept):
-        magics.turns.leave(turn.run_id, "The turn was undone.")
+    more = []
+    if turn.status == "suspended" and (back or not back.kept):
+        more.append(f"Its question {'waits again' if is_redo else 'no longer waits'}.")
+        if not is_redo:
+            magics.turns.leave(turn.run_id, "The turn was undone.")
     newest = session.turns()[-1]
     is_passed = not (number or is_redo or is_taken_back(session.events(newest.run_id)))
-    passed = newest.ordinal if is_passed and newest.ordinal > ordinal else 0
-    return put_back_words(named, back, stays, is_redo=is_redo, asks=asks, passed=passed)
+    if is_passed and newest.ordinal > ordinal:
+        more.append(f"Turn {newest.ordinal} changed no variables, and stays.")
+    return put_back_words(named, back, stays, more, is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, turn: str) -> Told:

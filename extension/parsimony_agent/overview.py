@@ -97,19 +97,12 @@ def diff(magics: AgentMagics, turn: str | None = None) -> Told:
 
 
 def put_back_words(
-    turn: str,
-    back: PutBack,
-    stays: Sequence[str] = (),
-    *,
-    is_redo: bool,
-    asks: bool = False,
-    passed: int = 0,
+    turn: str, back: PutBack, stays: Sequence[str] = (), more: Sequence[str] = (), *, is_redo: bool
 ) -> dict[str, Any]:
     """Describe the result of an undo or redo of ``turn``: its number and request.
 
     Says how complete it was and what ``stays``, such as new files, then lists the names by outcome,
-    and says what became of the question of a turn that ``asks`` one, and that a newer turn was
-    ``passed`` over.
+    and ``more``.
     """
     done = "re-applied" if is_redo else "undone"
     groups: list[tuple[str, Sequence[str]]] = [
@@ -127,11 +120,8 @@ def put_back_words(
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         again = f" It stays on record: try again once you have {first}." if back.kept else ""
         head = f"{turn}: nothing is {done}.{again}"
-    lines = [head, *(f"{what}: {', '.join(names)}" for what, names in groups if names)]
-    if asks and (back or not back.kept):
-        lines.append(f"Its question {'waits again' if is_redo else 'no longer waits'}.")
-    lines += [f"Turn {passed} changed no variables, and stays."] * bool(passed)
-    return note("\n".join(lines))
+    lines = [f"{what}: {', '.join(names)}" for what, names in groups if names]
+    return note("\n".join([head, *lines, *more]))
 
 
 def verify(magics: AgentMagics) -> Told:
@@ -240,17 +230,16 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 # -- what goes to models
 
 
-def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> Told:
-    """Show the first request that the turn of ``request`` would send."""
+def preview(magics: AgentMagics, request: CellRequest, cell_key: str) -> str:
+    """Return the first request that the turn of ``request`` would send."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
     sent = session.preview(request.text, cell_key=cell_key, options=options)
     # The rest of the message on the wire is the provider's format.
     head = f"Nothing is sent now. {request.flags.get('model') or session.model_name} would get "
-    head += f"{counted(len(sent.messages), 'message')} and {counted(len(sent.tools), 'tool')}."
-    title = "The request exactly as it would be sent"
-    return [words(head), words("\n\n".join(request_parts(sent)), title=title)]
+    head += f"{counted(len(sent.messages), 'message')} and {counted(len(sent.tools), 'tool')}:"
+    return "\n\n".join([head, *request_parts(sent)])
 
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **flags: Any) -> Told:

@@ -86,9 +86,6 @@ MISSING = [
     'other = pd.DataFrame({"k": [1]})\nother["k2"] = 2\ncars["zzz"]',
     'm = cars.merge(weather, how="cross")\ncars["zzz"]',
     'for each in cars["zzz"]:\n    pass',
-    'def f():\n    return cars["Name"]\ncars["zzz"]',
-    'twin = cars\ncars["zzz"]',
-    'cars.set_index("zzz", inplace=True)',
 ]
 
 
