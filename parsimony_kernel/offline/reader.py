@@ -69,7 +69,8 @@ class Reader:
         known = {*english.keywords(), *said * ("rename" in self.raw)}
         strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
         is_noun = len({*strange}) == 1 and clause("nouns", strange[0])
-        if is_noun and (mark := self._called(strange[0])):
+        if is_noun and self._called(strange[0]):
+            mark = self.mark("T", self.table.name, self.raw[strange[0]])
             said, strange = [mark if e in strange else e for e in said], []
         self.text = text = " ".join(said)
         names = [c.name for c in self.table.columns]
@@ -179,7 +180,9 @@ class Reader:
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
         is_value = text in {value.strip() for _, value in self.values}
-        if not (is_key or is_quoted or is_value) and (rows := self._rows(text, exact, found)):
+        if not (is_key or is_quoted or is_value) and (
+            rows := self._rows(text, exact, found, behind)
+        ):
             return rows
         # All spellings of a value are meant.
         same = (english.spelling(text), singular(english.spelling(text)))
@@ -230,7 +233,7 @@ class Reader:
             return self.mark("V", values, text)
         return self.mark("C", partly, text) if partly else ""
 
-    def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str]) -> str:
+    def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str], behind: str) -> str:
         """Mark what ``text`` counts: the rows that are called so."""
         mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
         first, is_plural = self.table.columns[0], fold(text) != mine
@@ -241,20 +244,20 @@ class Reader:
         is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
         plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
         is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain[:1] * is_plural))
-        if is_id and is_plural and not is_one:
-            mark = self._called(text)
-            no_if(not mark, "counted", text)
-            return mark
+        if is_id and is_plural and not is_one and behind not in ("different", "distinct"):
+            is_one = self._called(text, f"different {first.name}")
+            count = "" if behind in ("many", "of", "count") else "number of "
+            if not is_one:
+                return f"{count}different {self.mark('C', [first], text)}"
         is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
         return self.mark("T", self.table.name, text) if is_called else ""
 
-    def _called(self, word: str) -> str:
-        """Ask whether ``word``, which nothing else is called, is what the rows are called."""
+    def _called(self, word: str, other: str = "something else") -> bool:
+        """Ask whether ``word`` is what the rows are called."""
         question = f"What are the {word!r} of `{self.table.name}`?"
-        if self.turn.choose(question, ["its rows", "something else"], holds=True) != "its rows":
-            return ""
-        self.query.notes.append(f"Read {word!r} as its rows")
-        return self.mark("T", self.table.name, self.raw.get(word, word))
+        is_so = self.turn.choose(question, ["its rows", other], holds=True) == "its rows"
+        self.query.notes += [f"Read {word!r} as its rows"] * is_so
+        return is_so
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""
