@@ -17,7 +17,6 @@ from jinja2 import Environment, PackageLoader
 
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.fuzzy import alike
-from parsimony_kernel.core.text import from_json
 from parsimony_kernel.offline import words
 
 Arguments = dict[str, Any]
@@ -502,6 +501,9 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """The JSON object between the tags in ``text``; empty where it is odd or cut."""
-    value = from_json(text[text.find("{") : text.rfind("}") + 1])
+    """The JSON that ``text`` begins with, behind its tag; empty where it is odd or cut."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+    except (ValueError, RecursionError):
+        return {}
     return value if isinstance(value, dict) else {}

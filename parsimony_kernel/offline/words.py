@@ -225,9 +225,8 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     """
     text = " ".join(line.split())
     label, colon, rest = text.partition(": ") if ": " in text else ("", "", text)
-    rest = re.sub(
-        r" 00:00:00|(?<=\b\d{4})\.0(?= )", "", rest
-    )  # years beside missing ones are floats
+    # Years beside missing ones are floats.
+    rest = re.sub(r" 00:00:00|(?<=\b\d{4})\.0(?= )", "", rest)
     for period in {*periods} & {*table()["periods"]}:
         rule, shown = table()["periods"][period]
         rest = re.sub(rule, shown, rest)
