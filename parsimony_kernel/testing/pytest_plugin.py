@@ -18,7 +18,7 @@ import pytest
 
 # What a notebook says before it first asks a model, which a replay does not.
 _NOTICE = (
-    r"From\s+now\s+on,\s+requests\s+in\s+this\s+notebook\s+are\s+sent\s+to\s"
+    r"From\s+this\s+turn\s+on,\s+requests\s+in\s+this\s+notebook\s+are\s+sent\s+to\s"
     r".*?shows\s+what\s+would\s+be\s+sent(?:;.*?\s+sends\s+less)?\."
 )
 # What clocks, dice and this machine's Python make: in history, why, sent and cost, and where a
