@@ -115,6 +115,11 @@ class Column:
         is_year = "year" in words.fold(self.name)[-1:]
         return self.kind == "number" and not self.is_code and not is_year
 
+    @property
+    def letter(self) -> str:
+        """What its mark says: a measure, yes or no, a time, or any other."""
+        return "m" if self.is_measure else "b" if self.flags else "t" if self.is_time else "k"
+
 
 def part_of(column: Column, part: str) -> Column:
     """The part of a date as a column."""
@@ -190,6 +195,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     kind = "date" if how else kind
     if dtype == "object" and seen and {*seen} <= {"True", "False"}:  # with gaps between them
         kind, how = "boolean", '{0}.astype("boolean")'
+    if dtype.startswith("datetime64["):  # charts draw the times of a zone in that of the reader
+        how = "{0}.dt.tz_localize(None)"
     if kind == "text" and (summary.get("spellings") or not seen):
         how = words.table()["spellings"]["one"]
     return replace(column, kind=kind, made_of=(column,), how=how) if how else column
@@ -414,15 +421,13 @@ class Transcript:
         reply = self.replies.get(question)
         before = (self.context.get("answers") or {}).get(question, "") if holds else ""
         said = (before if reply is None else reply).strip()
-        fit = [each for each in choices if said == each]
-        fit = fit or [
-            e for e in choices if said.casefold() in (e.casefold(), *e.casefold().split())
-        ]
+        fit, low = [each for each in choices if said == each], said.casefold()
+        fit = fit or [e for e in choices if low in (e.casefold(), *e.casefold().split())]
         if len(fit) == 1:
             return fit[0]
         if reply is None:
             raise Unclear(question, choices[:_MOST])
-        no_if(said.casefold() in ("stop", "no", "cancel"), "stopped")
+        no_if(low in ("stop", "no", "cancel"), "stopped")
         return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
 
     def tables(self) -> dict[str, Table]:

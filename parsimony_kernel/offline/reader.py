@@ -138,10 +138,7 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {
-                "m" if c.is_measure else "b" if c.flags else "t" if c.is_time else "k"
-                for c in value
-            }
+            kinds = {column.letter for column in value}
             letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
@@ -179,10 +176,8 @@ class Reader:
             if exact and is_counted and not (is_of or self._distinct(exact[0]) == 1):
                 return self.mark("C", exact, text)
             return self.mark("T", self.table.name, text)
-        is_value = text in {value.strip() for _, value in self.values}
-        if not (is_key or is_quoted or is_value) and (
-            rows := self._rows(text, exact, found, behind)
-        ):
+        is_plain = not (is_key or is_quoted or text in {v.strip() for _, v in self.values})
+        if is_plain and (rows := self._rows(text, exact, found, behind)):
             return rows
         # All spellings of a value are meant.
         same = (english.spelling(text), singular(english.spelling(text)))
@@ -291,8 +286,7 @@ class Reader:
         # Beside dates a year of another thing may be meant.
         years = [c for c in self.table.columns if c.kind == "year" and c not in times]
         times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
-        marked = [c for mark in self.marks if mark[0] == "C" for c in self.marks[mark]]
-        named = [c for c in dict.fromkeys(marked) if c in times]
+        named = [c for c in times if any(c in of for m, of in self.marks.items() if m[0] == "C")]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
         is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
         self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
@@ -310,6 +304,9 @@ class Reader:
         def taken(found: re.Match[str]) -> str:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
+            if many := said.get("many"):  # which the next row counts
+                is_rows = self._called(self.raw[many], f"different {self.pick(many).name}")
+                return "number of rows" if is_rows else f"number of different {many}"
             is_meant = found[0].strip() and self._take({**row, **said})
             return str(row.get("says", "~")) if is_meant else found[0]
 
@@ -322,7 +319,7 @@ class Reader:
         """Set the slots that a row and its words name; ``False`` where they are not meant."""
         query = self.query
         if "no" in said:
-            raise Unclear(said["no"])
+            raise Unclear(said["no"].format(said.get("word")))
         if "v" in said and not self._keep_values(said):
             return False
         if ("op" in said or "a" in said) and not self._keep(said):
@@ -338,7 +335,7 @@ class Reader:
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
-        is_any = query.agg == "nunique" or query.do in ("rename", "describe")
+        is_any = query.agg == "nunique" or query.do in ("rename", "describe", "missing")
         query.columns += [self.pick(mark, "" if is_any else "measure") for mark in marks]
         if "pair" in said:
             pair = tuple(map(self.pick, re.findall(r"C\w\d+", said["pair"])))
@@ -496,9 +493,9 @@ class Reader:
             is_along = any(g.is_time for g in query.groups)
             # Filters may leave gaps, which a growth must not bridge.
             is_other = query.filters or (query.groups and not is_along)
-            no_if(query.window == "growth" and is_other, "parts")
             # Years that are numbers are no groups of their own.
-            no_if(any(g.kind == "number" for g in query.groups), "parts")
+            is_number = any(g.kind == "number" for g in query.groups)
+            no_if(is_number or (query.window == "growth" and is_other), "parts")
             query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
@@ -535,6 +532,7 @@ class Reader:
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
+        no_if(query.text and {g.kind for g in query.groups} - {"text", "boolean"}, "parts")
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))

@@ -312,7 +312,9 @@ TRIED: set[str] = set()
         ("mean horsepower by origin, ascending", '"ascending"'),
         ("how many A cars", '"A"'),
         ("latest car", '"latest"'),
-        ("missing values in cars", '"missing values"'),
+        ("pie chart of the cars by origin", "lines, areas"),
+        ("drop rows where horsepower is missing", "changes no values"),
+        ("fill missing horsepower with 0", "changes no values"),
         ("remove duplicates", "never deletes or changes files"),
         ("load https://example.org/cars.csv", "no web addresses"),
         ("weight above 3000 kg", '"kg"'),
@@ -372,6 +374,53 @@ async def test_rows_are_called_as_the_last_word_of_the_table(
         "library_loans = pd.DataFrame(rows)"
     )
     assert said in f"{(await notebook.ask(request_)).arguments}"
+
+
+@pytest.mark.parametrize(
+    ("request_", "rows", "different"),
+    [
+        ("how many hives", "Number of rows: 10.", "different values of hive: 5."),
+        ("how many hives are Carnica", "(strain is Carnica): 5.", "(strain is Carnica): 5."),
+        (
+            "how many pests by fed",
+            "number of rows: no, 5. yes, 5.",
+            "values of pest: no, 1. yes, 1.",
+        ),
+    ],
+)
+async def test_number_of_a_column_is_that_of_rows_or_of_its_values(
+    notebook: Notebook, request_: str, rows: str, different: str
+) -> None:
+    for at, told in enumerate((rows, different)):
+        await notebook.run(HIVES)
+        notebook.answers.clear()
+        turn = await notebook.ask(request_)
+        assert told in (await notebook.reply(turn.choices[at])).summary
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("missing values", "Missing or blank values of gaps: 4."),
+        ("how many missing values are there?", "Missing or blank values of gaps: 4."),
+        ("missing values per column of gaps", "Missing or blank values of gaps: 4."),
+        ("missing values in city and paid", "of city and paid: 3."),
+        # The total of Rome is negative, so that other shares may be above 100 %.
+        ("share of paid by city", "Some of these are below 0"),
+        # A chart draws the times of a zone in that of the reader.
+        ("plot paid over went", 'went=lambda d: d["went"].dt.tz_localize(None)'),
+        ("how many gaps by month", "Highest number of rows: 2024-02, 4."),
+    ],
+)
+async def test_gaps_signs_and_zones_are_told(notebook: Notebook, request_: str, said: str) -> None:
+    await notebook.run(
+        "import pandas as pd\n"
+        "days = ['2024-02-01', '2024-02-02', '2024-02-03', None, '2024-02-04']\n"
+        "gaps = pd.DataFrame({'city': ['Oslo', 'Rome', ' ', 'Bonn', None]}).assign(\n"
+        "    paid=[2, -5, 3, 4, None], went=pd.to_datetime(days).tz_localize('Europe/Oslo'))"
+    )
+    turn = await notebook.ask(request_)
+    assert said in f"{turn.arguments} {turn.codes[-1]}"
 
 
 @pytest.mark.parametrize("numbered", ["order_no", "order"])
@@ -492,7 +541,7 @@ flats = pd.DataFrame({
         ("cumulative rent by rooms", "ask in parts"),
         ("total rent by rooms for Mitte and Hafen", "ask in parts"),
         ("number of flats with missing built", "Number of rows (built is missing): 1."),
-        ("drop flats with built", 'use "drop with"'),
+        ("drop flats with built", "changes no values"),
     ],
 )
 async def test_years_beside_dates_are_not_taken_for_them(
@@ -512,12 +561,12 @@ async def test_years_beside_dates_are_not_taken_for_them(
         # None of it, or none that is known.
         ("mean honey_kg without fee", "may be a missing one, or 0"),
         ("mean honey_kg with no pest", "may be a missing one, or 0"),
-        ("how many pests", "Say 'different'"),
         ("mean honey_kg where strain is mites", "strain holds no 'mites': reason does."),
         ("hives where honey_kg is Carnica", "honey_kg holds no 'Carnica': strain does."),
         ("average honey_kg there", '"there"'),
         ("us average honey_kg", '"us"'),
-        *((each, "Say 'different'") for each in ("how many hives", "how many hives are Carnica")),
+        # Its order is that of the time, or of the ids.
+        ("number of rows by fee, highest first", "ask in parts"),
         ("hives per strain", "can't use"),
         ("share of hives with swarm", "can't use"),
         ("overall honey_kg", 'know "overall"'),
