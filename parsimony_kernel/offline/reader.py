@@ -532,7 +532,8 @@ class Reader:
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
-        no_if(query.text and {g.kind for g in query.groups} - {"text", "boolean"}, "parts")
+        is_other = query.ascending or {g.kind for g in query.groups} - {"text", "boolean"}
+        no_if(query.text and is_other, "parts")
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
@@ -608,4 +609,4 @@ class Reader:
             query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
         no_if(query.agg == "sum" and years, "compute", *years)
-        query.ascending = query.ascending or (query.agg == "min" and not query.limit)
+        query.ascending |= query.agg == "min" and not (query.limit or query.text)
