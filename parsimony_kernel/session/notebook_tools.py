@@ -43,7 +43,6 @@ class NotebookTools:
         folder: The notebook's folder; paths of procedures are relative to it.
         servers: The MCP servers that the user added.
         must_be_free: Raises ``SessionError`` while a turn runs.
-        script_of: Returns a script that rebuilds a variable; raises ``SessionError``.
     """
 
     executor: BaseCodeExecutor
@@ -51,7 +50,6 @@ class NotebookTools:
     folder: Path
     servers: Servers
     must_be_free: Callable[[], None]
-    script_of: Callable[[str], str]
     # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
 
@@ -124,21 +122,12 @@ class NotebookTools:
             emit: Receives the events of publishing.
             seen: (kind, name) of artifacts that the run has read or written; updated in place.
         """
-        executor, publisher = self.executor, self.publisher
-
-        def script(variable: str) -> str | None:
-            try:
-                return self.script_of(variable)
-            except SessionError:
-                return None  # the artifact keeps the cells of the lineage instead
-
+        executor = self.executor
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
         return (
             code_tools(executor, timeout_s=timeout_s, scope=scope, seen=seen)
             + inspection_tools(executor)
-            + publish_tools(
-                executor, publisher, emit, lambda: scope().run_id, seen=seen, script=script
-            )
+            + publish_tools(executor, self.publisher, emit, lambda: scope().run_id, seen=seen)
             + [plan]
             + termination_tools()
         )

@@ -130,7 +130,6 @@ class Turn(RunHooks):
         self._instructions: tuple[Written, ...] = ()
         # Resolved once, when the run begins.
         self._own_tools: frozenset[str] = frozenset()
-        self._has_artifacts = False
         self._trouble = ""
 
     # -- its flow
@@ -144,7 +143,7 @@ class Turn(RunHooks):
         """
         home = self._home
         home.must_be_free()
-        home.running = self
+        home.running = self.cancellation
         try:
             self._trouble = await home.store.look(self.cancellation)
             agent = self._agent()
@@ -255,7 +254,6 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
-        self._has_artifacts = bool(home.artifacts())
         if self._told is not Share.none:
             self._instructions = read_instructions(home.folder, home.workspace)
         return Agent(
@@ -266,14 +264,10 @@ class Turn(RunHooks):
             keyring=home.keyring,
             workspace=str(home.workspace),
             tools=tools,
-            contract=playbook.contract,
-            rules=playbook.rules,
-            procedure=playbook.procedure,
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in self._instructions))),
-            pinned_constraints=playbook.constraints,
-            policy=playbook.policy,
             hooks=self,
             clock=home.clock,
+            **vars(playbook),
         )
 
     def _state(
@@ -383,7 +377,7 @@ class Turn(RunHooks):
         return self._secrets
 
     def offered(self, tools: Tools) -> Tools:
-        if self._has_artifacts:
+        if self._home.artifacts():
             return tools
         return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
 
