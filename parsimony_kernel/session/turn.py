@@ -46,14 +46,7 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
-from parsimony_kernel.session.context import (
-    MOST_TURNS,
-    Written,
-    earlier_turns,
-    instructions_in_words,
-    notebook_in_words,
-    read_instructions,
-)
+from parsimony_kernel.session.context import TurnContext
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
@@ -125,9 +118,9 @@ class Turn(RunHooks):
         self._files = self._granted.files or Files(home.workspace.resolve(), self._granted.made)
         self._granted.files = self._files
         # How much of the notebook the first message shares.
-        self._told = options.share if options.tells else Share.none
+        told = options.share if options.tells else Share.none
+        self._context = TurnContext(home, told, cell_key, is_reader=self._is_reader)
         self._emitted: list[ev.AgentEvent] = []
-        self._instructions: tuple[Written, ...] = ()
         # Resolved once, when the run begins.
         self._own_tools: frozenset[str] = frozenset()
         self._trouble = ""
@@ -167,8 +160,9 @@ class Turn(RunHooks):
             model=self._model_name,
         )
         try:
-            back = home.past.replace_runs(self._runs_of_cell())
-            state, told = self._state(agent, request, also=back.removed)
+            back = home.past.replace_runs(self._context.runs_of_cell)
+            context, told = self._context.opening(request, back.removed)
+            state = self._state(agent, request, context)
             notices = (home.news, home.journal.news(), asked_by, first, self._trouble)
             started = self._started(
                 state,
@@ -220,7 +214,7 @@ class Turn(RunHooks):
             reply=self._secrets.clean(answer),
             choice=choice,
             gone=gone if self._options.share is not Share.none else (),
-            shared=instructions_in_words(self._instructions, begun),
+            shared=self._context.instructed(begun),
         )
         if not home.journal.resume_turn(record.nonce, started):
             raise SessionError("This question was answered elsewhere meanwhile.")
@@ -230,8 +224,8 @@ class Turn(RunHooks):
 
     def preview(self, request: str) -> tuple[Agent, RunState]:
         """Return the agent and first state of such a turn. Nothing is written or undone."""
-        agent = self._agent()
-        return agent, self._state(agent, self._secrets.clean(request))[0]
+        agent, request = self._agent(), self._secrets.clean(request)
+        return agent, self._state(agent, request, self._context.opening(request)[0])
 
     @property
     def _is_reader(self) -> bool:
@@ -254,8 +248,7 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
-        if self._told is not Share.none:
-            self._instructions = read_instructions(home.folder, home.workspace)
+        written = (each.block for each in self._context.instructions)
         return Agent(
             model_config=self._models,
             code_executor=home.executor,
@@ -264,58 +257,22 @@ class Turn(RunHooks):
             keyring=home.keyring,
             workspace=str(home.workspace),
             tools=tools,
-            instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in self._instructions))),
+            instructions="\n\n".join((INSTRUCTIONS, *written)),
             hooks=self,
             clock=home.clock,
             **vars(playbook),
         )
 
-    def _state(
-        self, agent: Agent, request: str, *, also: Sequence[str] = ()
-    ) -> tuple[RunState, tuple[str, ...]]:
-        """Return the initial run state, and a line for each part of the notebook it shares.
-
-        Args:
-            agent: The agent of the run.
-            request: The person's request.
-            also: Names that may be rebound, beside those bound by the replaced turn.
-        """
-        home = self._home
-        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
-        earlier = earlier_turns(turns, home.journal.events, self._told)
-        context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
-        state = agent.start(
-            request,
-            ctx=AgentContext(earlier, context),
-            run_id=self.run_id,
-            cancellation=self.cancellation,
-        )
-        newest = max(turns, key=lambda each: each.ordinal, default=None)
-        before = home.beginning_of(newest.run_id) if newest else None
-        return state, (*told, *instructions_in_words(self._instructions, before))
-
-    def _inventory(
-        self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
-    ) -> tuple[str, tuple[str, ...]]:
-        """Render the notebook's inventory: a block for the model, and lines for people."""
-        return notebook_in_words(
-            self._home,
-            self._told,
-            request=request,
-            earlier_turns=earlier_turns,
-            replaceable=(*bound_by(self._home.executor, self._runs_of_cell()), *also),
-            is_reader=self._is_reader,
-        )
-
-    def _runs_of_cell(self) -> frozenset[str]:
-        return self._home.journal.runs_of(self._home.history, self._cell_key)
+    def _state(self, agent: Agent, request: str, context: AgentContext) -> RunState:
+        stop = self.cancellation
+        return agent.start(request, ctx=context, run_id=self.run_id, cancellation=stop)
 
     def _started(self, state: RunState, **told: Any) -> ev.RunStarted:
         """Build the event with which the turn starts or goes on: options, limits and ``told``."""
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
-            instructions={each.path: each.sha for each in self._instructions},
+            instructions={each.path: each.sha for each in self._context.instructions},
             **self._options.on_record(state),
             **told,
         )
@@ -353,7 +310,7 @@ class Turn(RunHooks):
                             asked = waits_on.record.pending_question
                             home.journal.end_turn(self.run_id, "suspended", asked)
                         if isinstance(event, ev.RunCompleted):
-                            home.past.changes.settle(self._runs_of_cell() - {self.run_id})
+                            home.past.changes.settle(self._context.runs_of_cell - {self.run_id})
                         trace(event)
                         yield event
             except CassetteMiss:
@@ -477,7 +434,7 @@ class Turn(RunHooks):
         if told is None:
             return ()
         # The newest inventory replaces all earlier ones.
-        inventory = snapshot_message(self._inventory()[0])
+        inventory = snapshot_message(self._context.inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
 
     # Refusals of calls with a secret. A suspended call is sealed with its exact arguments, and an
