@@ -19,7 +19,6 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.toolbox.mcp_client import Servers
@@ -156,10 +155,7 @@ class NotebookTools:
             ) from exc
         if tools is None:
             tools = self.of_every_turn() + self.added()
-        try:
-            return from_yaml(text, tools=tools, guards=functions, source=file)
-        except ProcedureError as exc:
-            raise SessionError(str(exc)) from exc
+        return from_yaml(text, tools=tools, guards=functions, source=file)
 
 
 # Tool names that every provider accepts.

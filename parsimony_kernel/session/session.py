@@ -8,22 +8,20 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from datetime import datetime
 from functools import partial
 
 from parsimony_kernel.agent.loop import first_request
 from parsimony_kernel.agent.resolve import names_in, resolve_models
-from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
+from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_running_code
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
-from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
+from parsimony_kernel.session.turn import Turn
 from parsimony_kernel.session.turn_models import Models, require, with_effort
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.journal import PendingRow
@@ -168,8 +166,7 @@ class NotebookSession(Home):
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""
-        now, rows = self.clock.now(), self.journal.pending(self.history)
-        return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
+        return self.journal.pending(self.history, answerable=True)
 
     def _question(self, turn_id: str | None, nonce: str | None) -> PendingRow:
         """Find the question of ``turn_id``, however old, or the newest that isn't expired.
@@ -177,7 +174,7 @@ class NotebookSession(Home):
         Raises:
             SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
-        rows = self.journal.pending(self.history) if turn_id else self.pending()
+        rows = self.journal.pending(self.history, answerable=turn_id is None)
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
         if row is None:
             raise SessionError("No question is waiting for this answer. See %agent history.")
@@ -214,10 +211,7 @@ class NotebookSession(Home):
         """
         self.must_be_free()
         effects, publisher = JournalEffects(self.journal, "refresh"), self.publisher
-        try:
-            return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
-        except NOT_REFRESHED as exc:
-            raise SessionError(sentence(str(exc))) from exc
+        return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
 
     def forget(self, turn_id: str) -> None:
         """Hide a turn from later ones; variables, files and the journal's text stay.
@@ -259,10 +253,3 @@ class NotebookSession(Home):
         """Close the journal and stop the MCP servers."""
         self.tools.close()
         self.journal.close()
-
-
-def _age_s(record: SuspensionRecord, now: datetime) -> float:
-    try:
-        return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0  # an invalid date is reported when the question is resumed

@@ -63,9 +63,6 @@ Events = AsyncGenerator[ev.AgentEvent, None]
 # The start event and the first state of a run.
 Start = tuple[ev.RunStarted, RunState]
 
-# Long enough for a question to wait over a long weekend.
-MAX_QUESTION_AGE_S = GRACE_S
-
 # Artifact tools, not offered in a workspace without artifacts.
 _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
@@ -201,7 +198,7 @@ class Turn(RunHooks):
                 answer,
                 code_executor=home.executor,
                 cancellation=self.cancellation,
-                max_suspension_age_s=MAX_QUESTION_AGE_S,
+                max_suspension_age_s=GRACE_S,
             )
         except ValueError as exc:
             raise SessionError(sentence(str(exc))) from exc
@@ -446,21 +443,25 @@ class Turn(RunHooks):
         """Refuse to publish anything whose text or code contains a secret."""
         if attempt.tools[attempt.action].tool_type != "publish":
             return None
-        if refused := self._holding_none(attempt, "what would be published holds a secret"):
-            return refused
         ledger, variable = self._home.executor.origin_ledger, attempt.inputs.get("variable")
         code: list[str] = []
         if isinstance(variable, str):
             code = [origin.code for origin in ledger.ancestry(variable)]
         elif not attempt.inputs.get("code") and "name" in attempt.inputs:
             code = [cell.code for cell in ledger.cell_runs() if cell.run_id == self.run_id]
-        if not any(map(self._secrets.are_in, code)):
-            return None
-        return _refused(attempt, "the code that would be published with it holds a secret")
+        why = "what would be published, or the code that makes it, holds a secret"
+        return self._holding_none(attempt, why, code)
 
-    def _holding_none(self, attempt: Attempt, why: str) -> Failure | None:
+    def _holding_none(self, attempt: Attempt, why: str, code: Sequence[str] = ()) -> Failure | None:
+        """Refuse a call with a secret in its arguments or in ``code``."""
         given = dict(attempt.inputs)
-        return None if self._secrets.of_json(given) == given else _refused(attempt, why)
+        if self._secrets.of_json(given) == given and not any(map(self._secrets.are_in, code)):
+            return None
+        return BAD_ARGUMENTS.failure(
+            f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never "
+            f"write it out; then call {attempt.action} again. Nothing was run.",
+            envelope={"reason": why},
+        )
 
 
 @dataclass(eq=False)
@@ -502,11 +503,3 @@ def _came_to_nothing(event: ev.AgentEvent) -> bool:
     """Whether ``event`` is a cancellation or a handoff for a transient failure."""
     failure = event.failure if isinstance(event, ev.Handoff) else None
     return isinstance(event, ev.RunCancelled) or (failure is not None and failure.kind in _PASSING)
-
-
-def _refused(attempt: Attempt, why: str) -> Failure:
-    return BAD_ARGUMENTS.failure(
-        f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never write "
-        f"it out; then call {attempt.action} again. Nothing was run.",
-        envelope={"reason": why},
-    )

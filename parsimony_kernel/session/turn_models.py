@@ -139,10 +139,7 @@ class Cassettes:
         return tuple(recorded(each, recorder) for each in models)
 
     def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
-        try:
-            around = mode_in(self._environ)
-        except ValueError as exc:
-            raise SessionError(str(exc)) from exc
+        around = mode_in(self._environ)
         return around if chosen is None or around is CassetteMode.replay else chosen
 
     def _place(self, secrets: Secrets) -> Place:

@@ -29,6 +29,10 @@ from parsimony_kernel.storage.seal import canonical, link
 
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
 _GONE = "('forgotten', 'replaced')"
+# Whether a question was asked since a time. One without a readable date counts as such.
+_ASKED = """COALESCE(
+    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
+    >= julianday(?), TRUE)"""
 # The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
 _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
@@ -255,7 +259,6 @@ class SqliteJournal(Database):
                 )
                 if not found.rowcount:
                     continue
-                db.execute("UPDATE suspensions SET state = 'consumed' WHERE run_id = ?", (run_id,))
                 link(db, run_id, self._now(), _body(TurnForgotten()))
                 marked.append(run_id)
         return tuple(marked)
@@ -360,16 +363,22 @@ class SqliteJournal(Database):
             synced=True,
         )
 
-    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """Return the pending questions, newest first, except of replaced or forgotten turns."""
+    def pending(
+        self, notebook: str | None = None, *, answerable: bool = False
+    ) -> tuple[PendingRow, ...]:
+        """Return the pending questions, newest first, except of replaced or forgotten turns.
+
+        With ``answerable``, those that are too old to be answered are left out.
+        """
+        since = self.answerable_since() if answerable else None
         rows = self.select(
             # CROSS and + keep SQLite from walking all turns, or all questions in their order.
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
-            "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
+            f"turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' AND {_ASKED} "
             "ORDER BY +suspensions.rowid DESC",
-            None if notebook is None else utf8(notebook),
+            *(None if notebook is None else utf8(notebook), since),
         )
         pending: list[PendingRow] = []
         for nonce, text, *turn in rows:
@@ -390,6 +399,10 @@ class SqliteJournal(Database):
         to, since = ("pending", "withdrawn") if again else ("withdrawn", "pending")
         update = "UPDATE suspensions SET state = ? WHERE state = ? AND run_id = ?"
         self.write(update, to, since, run_id, synced=True)
+
+    def answerable_since(self) -> str:
+        """Return the time at which the oldest question was asked that can still be answered."""
+        return (self.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)).isoformat()
 
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""
@@ -423,14 +436,12 @@ _BATCH = 50
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
 # Running runs, runs with a write whose outcome is unknown, and runs with a question that can be
-# answered. A question without a readable date counts as answerable.
-_NEEDED = """
+# answered.
+_NEEDED = f"""
 SELECT run_id FROM turns WHERE status = 'running'
 UNION SELECT run_id FROM effects WHERE state != 'committed'
 UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
-WHERE status != 'replaced' AND state = 'pending' AND COALESCE(
-    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
-    >= julianday(:asked_after), TRUE)
+WHERE status NOT IN {_GONE} AND state = 'pending' AND {_ASKED.replace("?", ":asked_after")}
 """
 # Old runs with content, and whether it is needed. Entries of a run without a turn in this journal
 # come from a run during which the journal was moved away.
@@ -479,8 +490,8 @@ def purge(journal: SqliteJournal, before: datetime) -> Purged:
     Raises:
         JournalError: it can't be read or written. Batches done until then stay purged.
     """
-    answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
-    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
+    asked_after = journal.answerable_since()
+    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": asked_after}
     with journal.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
