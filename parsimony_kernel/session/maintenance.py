@@ -18,7 +18,6 @@ from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.errors import SessionError
-from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -101,11 +100,6 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
         sizes = f"snapshots {found.snapshots}, lines of logs {found.lines}"
         told.append(f"Published files intact: {sizes}{less}.")
     return [*told, *(each.sentence for each in found.findings)]
-
-
-def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:
-    """What happened in each of the recent turns."""
-    return [journal.events(turn.run_id) for turn in journal.turns()[-RECENT_TURNS:]]
 
 
 # -- what is published

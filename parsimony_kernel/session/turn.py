@@ -110,6 +110,9 @@ class Turn(RunHooks):
         self.cancellation = stop or CancellationRequest()
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
         self._models = noting(models, home.journal, self.run_id)
+        self._model_name = ", ".join(model.name for model in models)
+        # Whether an LLM answers; the built-in model needs no date and reuses earlier answers.
+        self._is_reader = any(model.name != OFFLINE for model in models)
         self._guardrails = options.guardrails()
         self._granted = home.granted.setdefault(self.run_id, Granted())
         self._files = self._granted.files or Files(home.workspace.resolve(), self._granted.made)
@@ -223,15 +226,6 @@ class Turn(RunHooks):
         """Return the agent and first state of such a turn. Nothing is written or undone."""
         agent, request = self._agent(), self._secrets.clean(request)
         return agent, self._state(agent, request, self._context.opening(request)[0])
-
-    @property
-    def _is_reader(self) -> bool:
-        """Whether an LLM answers; the built-in model needs no date and reuses earlier answers."""
-        return any(model.name != OFFLINE for model in self._models)
-
-    @property
-    def _model_name(self) -> str:
-        return ", ".join(model.name for model in self._models)
 
     def _agent(self) -> Agent:
         """Build the agent from the notebook's current tools, instructions and procedure."""

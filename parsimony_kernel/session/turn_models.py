@@ -68,7 +68,8 @@ class Cassettes:
         self._name = Path(notebook).name
         self._folder = folder
         self._environ = environ
-        self._cells: dict[str, list[str]] = {}
+        # The positions of cells with the same request, by the request.
+        self._cells: dict[str, dict[str, int]] = {}
         self._modes: dict[str, CassetteMode] = {}
 
     @property
@@ -105,10 +106,8 @@ class Cassettes:
         mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
         self._modes[run_id] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
-        cells = self._cells.setdefault(words, [])
-        if cell_key not in cells:
-            cells.append(cell_key)
-        occurrence = cells.index(cell_key) + 1
+        cells = self._cells.setdefault(words, {})
+        occurrence = cells.setdefault(cell_key, len(cells) + 1)
         if mode is CassetteMode.replay:
             tape = self._tape()
             is_recorded = any(turn.request == words for turn in tape.read().turns)

@@ -32,7 +32,7 @@ _GONE = "('forgotten', 'replaced')"
 # Whether a question was asked since a time. One without a readable date counts as such.
 _ASKED = """COALESCE(
     julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
-    >= julianday(?), TRUE)"""
+    >= julianday({}), TRUE)"""
 # The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
 _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
@@ -257,10 +257,9 @@ class SqliteJournal(Database):
                     "AND status NOT IN ('running', 'forgotten')",
                     (run_id, utf8(notebook)),
                 )
-                if not found.rowcount:
-                    continue
-                link(db, run_id, self._now(), _body(TurnForgotten()))
-                marked.append(run_id)
+                if found.rowcount:
+                    link(db, run_id, self._now(), _body(TurnForgotten()))
+                    marked.append(run_id)
         return tuple(marked)
 
     def has_process(self, turn: TurnRow) -> bool:
@@ -376,8 +375,8 @@ class SqliteJournal(Database):
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
-            f"turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' AND {_ASKED} "
-            "ORDER BY +suspensions.rowid DESC",
+            "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
+            f"AND {_ASKED.format('?')} ORDER BY +suspensions.rowid DESC",
             *(None if notebook is None else utf8(notebook), since),
         )
         pending: list[PendingRow] = []
@@ -441,7 +440,7 @@ _NEEDED = f"""
 SELECT run_id FROM turns WHERE status = 'running'
 UNION SELECT run_id FROM effects WHERE state != 'committed'
 UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
-WHERE status NOT IN {_GONE} AND state = 'pending' AND {_ASKED.replace("?", ":asked_after")}
+WHERE status NOT IN {_GONE} AND state = 'pending' AND {_ASKED.format(":asked_after")}
 """
 # Old runs with content, and whether it is needed. Entries of a run without a turn in this journal
 # come from a run during which the journal was moved away.
