@@ -22,7 +22,7 @@ from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.core.text import utf8
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
+from parsimony_kernel.limits.breaker import Rule, T, parse
 from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 from parsimony_kernel.storage.seal import canonical, link
@@ -557,15 +557,12 @@ class JournalBreakers:
 
     def change(self, name: str, rule: Rule[T]) -> T:
         key = utf8(name)
-        try:
-            with self.journal.transaction() as db:
-                row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
-                before = parse(row[0] if row else None)
-                # Read the clock under the lock: an earlier reading may precede the stored times.
-                after, answer = rule(before, self.clock.now().timestamp())
-                if after != before:
-                    state = after.model_dump_json()
-                    db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
-        except JournalError as exc:
-            raise StoreError(str(exc)) from exc
+        with self.journal.transaction() as db:
+            row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
+            before = parse(row[0] if row else None)
+            # Read the clock under the lock: an earlier reading may precede the stored times.
+            after, answer = rule(before, self.clock.now().timestamp())
+            if after != before:
+                state = after.model_dump_json()
+                db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
         return answer
