@@ -13,7 +13,6 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.session.maintenance import journal_of, turns_of
 from parsimony_kernel.session.turn_values import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.journal import PendingRow, TurnRow
-from parsimony_kernel.view.escape import inline, plain
 
 _REMEDY = "List them with: jupyter parsimony runs"
 _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
@@ -115,6 +114,8 @@ def _listing(turns: list[TurnRow], more: int) -> str:
 
 def _waiting(rows: Sequence[PendingRow]) -> str:
     """Render the questions as text for a terminal."""
+    from parsimony_kernel.view.escape import inline, plain
+
     if not rows:
         return "No question is waiting here."
     lines: list[str] = []
