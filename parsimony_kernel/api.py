@@ -233,9 +233,10 @@ class Notebook(AbstractContextManager["Notebook"]):
     async def _turn(self, relay: "_Relay") -> CodeResult:
         # No word of the code or its purpose: an address in a request counts as allowed.
         request = f"Run code of {self._agent}"
-        with self._session.lent(relay):
-            begun = self._session.turn(request, cell_key=uuid4().hex, options=self._options)
-            refused = await self._drive(begun, relay)
+        begun = self._session.turn(
+            request, cell_key=uuid4().hex, options=self._options, models=(relay,)
+        )
+        refused = await self._drive(begun, relay)
         text = "\n".join(filter(None, (refused, relay.text)))
         output = KernelOutput.model_validate(relay.result.get("output", {}))
         found = map(self._session.executor.origin_ledger.get, output.changed if relay.ok else ())
@@ -264,7 +265,8 @@ class Notebook(AbstractContextManager["Notebook"]):
                 reply, refused = Choice.run_it, ""
         finally:
             # Where asking failed, too, the question does not wait for ever.
-            goes_on = self._session.resume(reply.words, turn_id=event.suspension_record.run_id)
+            asked = event.suspension_record.run_id
+            goes_on = self._session.resume(reply.words, turn_id=asked, models=(relay,))
             refused = await self._drive(goes_on, relay) or refused
         return refused
 

@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
+from parsimony_kernel.core.errors import SessionError
+
 SnapshotKind = Literal["notebook", "data_object", "dataset", "chart", "report"]
 
 SNAPSHOT_SUFFIXES: Final[Mapping[str, str]] = {
@@ -39,7 +41,7 @@ _DIGEST = re.compile(r"[0-9a-f]{3,}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-class LiveNameCollisionError(Exception):
+class LiveNameCollisionError(SessionError):
     """A live name is taken by a sibling. The message says how to go on."""
 
     def __init__(self, kind: str, live_name: str, owner: str) -> None:

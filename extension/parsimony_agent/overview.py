@@ -143,7 +143,7 @@ def procedure(magics: AgentMagics, file: str) -> Told:
         identifiers = task.contract.identifiers.items()
         rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
     rows += [("rule, enforced", rule) for rule in task.rules.in_words()]
-    rows += [("a reminder", rule) for rule in task.constraints]
+    rows += [("a reminder", rule) for rule in task.pinned_constraints]
     return table(("what", "says"), rows, empty="It is valid and has no rules.", widest=_SAYS)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import canonical_json
 from parsimony_kernel.lineage.classes import TABLES, package_among
 
@@ -30,7 +31,7 @@ _CELL_CHARS = 60
 Spec = dict[str, Any]
 
 
-class CodecError(ValueError):
+class CodecError(SessionError, ValueError):
     """A value can't be published as asked. ``str()`` is one sentence with the remedy."""
 
 

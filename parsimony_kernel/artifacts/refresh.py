@@ -14,18 +14,17 @@ from typing import Any, Protocol
 from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
 from parsimony_kernel.artifacts.provenance import environment, measured
 from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.reports import ReportError, parse
+from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,
     LogEntry,
-    SnapshotError,
     SourceFile,
-    UnknownArtifactError,
     reference,
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
+from parsimony_kernel.identity import snapshot_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.storage.workspace import require_trust
 
@@ -36,19 +35,8 @@ _ENCODERS: Mapping[str, Callable[[object, str], bytes]] = {
 }
 
 
-class RefreshError(Exception):
+class RefreshError(SessionError):
     """An artifact can't be rebuilt. ``str()`` gives the reason and the remedy."""
-
-
-# The expected errors of refreshing, beside ``StorageError``.
-NOT_REFRESHED = (
-    RefreshError,
-    UnknownArtifactError,
-    SnapshotError,
-    ReportError,
-    CodecError,
-    LiveNameCollisionError,
-)
 
 
 class CleanExecutor(Protocol):
@@ -107,7 +95,7 @@ async def refresh_named(
             record, or the code raises, is too slow, or no longer defines the variable.
         SnapshotError: the code's snapshot is missing or damaged.
         StorageError: a read or write failed, or the workspace isn't trusted.
-        Exception: another one of ``NOT_REFRESHED``.
+        SessionError: there is no such artifact, or its content can't be published.
     """
     store = publisher.store
     found = await asyncio.to_thread(publisher.find, words)

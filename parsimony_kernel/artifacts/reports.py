@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from parsimony_kernel.artifacts.store import UnknownArtifactError, parse_reference, reference
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ArtifactRef
 
 MAX_BODY = 200_000
@@ -42,7 +43,7 @@ _SHORTCODE = re.compile(r"\{\s{0,9}\{\s{0,9}<")
 _HEADER = re.compile(r"^---[ \t]*\n(?=[ \t]*\S).*?^(?:---|\.\.\.)[ \t]*$", re.M | re.DOTALL)
 
 
-class ReportError(ValueError):
+class ReportError(SessionError, ValueError):
     """A report can't be published as it is. ``str()`` is one sentence with the remedy."""
 
 

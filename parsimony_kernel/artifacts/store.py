@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from parsimony_kernel import identity
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.text import from_json
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha, live_name_key
@@ -30,11 +31,11 @@ SHORT_ID = 12
 _NEAR = 3
 
 
-class SnapshotError(Exception):
+class SnapshotError(SessionError):
     """A snapshot is missing or damaged. ``str()`` is one sentence with the remedy."""
 
 
-class UnknownArtifactError(LookupError):
+class UnknownArtifactError(SessionError, LookupError):
     """A name that matches no artifact or several. ``str()`` is one sentence with candidates."""
 
 

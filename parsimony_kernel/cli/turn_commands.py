@@ -11,8 +11,8 @@ from parsimony_agent.pending import Misuse
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.session.maintenance import journal_of, turns_of
-from parsimony_kernel.session.turn_values import SessionError, resolve_turn, short_id
-from parsimony_kernel.storage.journal import TurnRow
+from parsimony_kernel.session.turn_values import SessionError, held_lines, resolve_turn, short_id
+from parsimony_kernel.storage.journal import PendingRow, TurnRow
 
 _REMEDY = "List them with: jupyter parsimony runs"
 _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
@@ -58,8 +58,8 @@ def resume(arguments: argparse.Namespace) -> int:
     if not answer and arguments.turn is not None:
         rows = (resume.choose(rows, arguments.turn),)
     if not answer:
-        facts = {"questions": [resume.described(row) for row in rows]}
-        return output.give(arguments, facts, resume.listing(rows))
+        facts = {"questions": [_question(row) for row in rows]}
+        return output.give(arguments, facts, _waiting(rows))
     row = resume.choose(rows, arguments.turn)
     went_on = resume.in_kernel(row, answer, output.say)
     if went_on is None:
@@ -110,6 +110,43 @@ def _listing(turns: list[TurnRow], more: int) -> str:
     head = ("id", "notebook", "turn", "status", "started (UTC)", "request")
     text = str(table(head, rows, empty="No such turn is on record here.")["text/plain"])
     return f"{text}\n({more} older: --limit {more + len(turns)} shows them too)" if more else text
+
+
+def _waiting(rows: Sequence[PendingRow]) -> str:
+    """Render the questions as text for a terminal."""
+    from parsimony_kernel.view.escape import inline, plain
+
+    if not rows:
+        return "No question is waiting here."
+    lines: list[str] = []
+    for row in rows:
+        turn, asked = row.turn, row.record
+        lines += [
+            f"{short_id(turn.run_id)}  {inline(turn.notebook)}, turn {turn.ordinal}",
+            f"  you asked: {inline(turn.request)}",
+            f"  question:  {inline(asked.pending_question)}",
+        ]
+        if asked.pending_question_context:
+            lines.append(f"             {inline(asked.pending_question_context)}")
+        lines += [f"    | {plain(line)}" for line in held_lines(asked.pending_call)]
+        lines += [f"    {n}. {inline(each)}" for n, each in enumerate(asked.choices, start=1)]
+    how = f"Answer with: jupyter parsimony resume --turn {short_id(rows[0].turn.run_id)} 1"
+    return "\n".join([*lines, "", how])
+
+
+def _question(row: PendingRow) -> dict[str, Any]:
+    """Return a question as JSON data; ``held`` is the code or call awaiting approval."""
+    return {
+        "turn_id": row.turn.run_id,
+        "notebook": row.turn.notebook,
+        "turn": row.turn.ordinal,
+        "request": row.turn.request,
+        "question": row.record.pending_question,
+        "context": row.record.pending_question_context,
+        "held": "\n".join(held_lines(row.record.pending_call)) or None,
+        "choices": list(row.record.choices),
+        "asked_at": row.record.suspended_at,
+    }
 
 
 def _record(events: Sequence[AgentEvent]) -> str:

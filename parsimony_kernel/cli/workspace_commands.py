@@ -127,7 +127,8 @@ def metrics(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.metrics import alerts, figures, prometheus
 
     with maintenance.journal_of(arguments.folder.resolve()) as opened:
-        recent = maintenance.recent_events(opened)
+        turns = opened.turns()[-maintenance.RECENT_TURNS :]
+        recent = [opened.events(turn.run_id) for turn in turns]
     if arguments.prometheus:
         output.say(prometheus.of_runs(recent).exposition().rstrip("\n"))
         return output.DONE

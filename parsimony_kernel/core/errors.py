@@ -2,4 +2,4 @@
 
 
 class SessionError(Exception):
-    """A turn, the journal or a file is unavailable. ``str()`` is a sentence with the remedy."""
+    """What a person asked for can't be done. ``str()`` is a sentence with the remedy."""

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from jupyter_core.utils import ensure_event_loop, run_sync
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.execution.capture import kill_marked, marked, new_mark
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ _QUIETLY = {"silent": True, "store_history": False, "allow_stdin": False, "stop_
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
 
 
-class RemoteKernelError(Exception):
+class RemoteKernelError(SessionError):
     """No kernel is available to run code. ``str()`` is one sentence with the remedy."""
 
 

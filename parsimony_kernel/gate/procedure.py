@@ -14,6 +14,7 @@ from typing import Any
 
 from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, CheckError, run_check
@@ -25,7 +26,7 @@ Guard = Callable[[], bool]
 QUOTES_A_GUARD = "quotes_a_guard"
 
 
-class ProcedureError(ValueError):
+class ProcedureError(SessionError, ValueError):
     """An invalid procedure. ``problems`` has a sentence for each problem."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:

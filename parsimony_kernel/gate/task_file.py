@@ -49,20 +49,20 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Playbook:
-    """Parsed task file.
+    """Parsed task file, as an agent's arguments.
 
     Args:
         procedure: states and the order of the actions; ``None`` if not given.
         contract: the allowed tools and identifiers; ``None`` if not given.
         rules: the prohibitions; empty if not given.
-        constraints: reminders that enforce nothing; empty if not given.
+        pinned_constraints: reminders that enforce nothing; empty if not given.
         policy: recovery strategy by type of failure; ``None`` if not given.
     """
 
     procedure: Procedure | None = None
     contract: ActionContract | None = None
     rules: Rules = field(default_factory=Rules)
-    constraints: tuple[str, ...] = ()
+    pinned_constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
 
 

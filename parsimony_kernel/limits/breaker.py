@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.error_table import of_provider
+from parsimony_kernel.core.errors import SessionError
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
@@ -38,10 +39,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class StoreError(Exception):
-    """The shared state can't be read or written. ``str()`` is one sentence with the remedy."""
 
 
 class Shared(BaseModel):
@@ -69,7 +66,7 @@ class BreakerStore(Protocol):
         """Apply ``rule`` to the state of ``name`` and the current time, atomically.
 
         ``rule`` is pure and may be called more than once; its last answer is returned.
-        ``StoreError`` if the state can't be changed.
+        ``SessionError`` if the state can't be changed.
         """
 
 
@@ -261,12 +258,12 @@ class Breakers:
         return CircuitBreaker(store=self, name=name, probe_lease_s=probe_lease_s)
 
     def change(self, name: str, rule: Rule[T]) -> T:
-        """Apply ``rule`` as a ``BreakerStore`` does; ``StoreError`` is logged, never raised."""
+        """Apply ``rule`` as a ``BreakerStore`` does; a ``SessionError`` is logged, never raised."""
         now = self.clock.monotonic()
         if self.shared is not None and now >= self._ask_at:
             try:
                 return self.shared.change(name, rule)
-            except StoreError as exc:
+            except SessionError as exc:
                 _log.warning("%s Until then every process counts for itself.", exc)
                 self._ask_at = now + RETRY_S
         with self._lock:

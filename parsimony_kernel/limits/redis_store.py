@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.limits.breaker import Breakers, BreakerStore, Rule, StoreError, T, parse
+from parsimony_kernel.core.errors import SessionError
+from parsimony_kernel.limits.breaker import Breakers, BreakerStore, Rule, T, parse
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -51,7 +52,7 @@ class RedisBreakers:
         except Exception as exc:  # settings of an address may break the client anywhere
             # What is said of a wrong address may quote its password.
             why = type(exc).__name__ if isinstance(exc, ValueError) else exc
-            raise StoreError(
+            raise SessionError(
                 f"The breakers' state in Redis cannot be reached ({why}): set {REDIS_URL} to an "
                 "address like redis://host:6379/0, install 'parsimony-kernel[remote]', and check "
                 "that the server runs and may be written to."

@@ -16,6 +16,7 @@ from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.cell_names import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import FILE, CellRun, OriginLedger
 from parsimony_kernel.lineage.why import safe
@@ -33,7 +34,7 @@ _DRAWING = calls.SEEDING_FUNCTIONS | {"sample", "rvs", "fit", "fit_transform", "
 _UNDRAWN = calls.VALUE_MODULES - {"random", "sklearn", "scipy"}
 
 
-class SliceError(Exception):
+class SliceError(SessionError):
     """No script is certain to rebuild the variable."""
 
 
@@ -65,7 +66,7 @@ def slice_of(ledger: OriginLedger, name: str) -> str:
         raise SliceError(
             f"{min(changed).removeprefix(FILE)!r} was written again after it was read, so what "
             f"{name!r} was made from is gone: run the cell that reads it again, then the cells "
-            "that use it",
+            "that use it.",
         )
     sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
     lines = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
@@ -81,8 +82,8 @@ def slice_of(ledger: OriginLedger, name: str) -> str:
 
 def _unknown(name: str) -> SliceError:
     return SliceError(
-        f"nothing is known of where {name!r} comes from: run the cell that makes {name!r} again, "
-        "then the cells that use it",
+        f"Nothing is known of where {name!r} comes from: run the cell that makes {name!r} again, "
+        "then the cells that use it.",
     )
 
 
@@ -344,8 +345,8 @@ class _Walk:
         if hit := self._passed & (part.binds | part.reads | part.touches | made):
             name = min(hit)
             raise SliceError(
-                f"what was done to {name!r} was taken back, and something that is needed was made "
-                f"with it, or may hold the same object: run the cells that use {name!r} again",
+                f"What was done to {name!r} was taken back, and something that is needed was made "
+                f"with it, or may hold the same object: run the cells that use {name!r} again.",
             )
 
     # One run of a cell
@@ -447,6 +448,6 @@ class _Walk:
 def _stopped(names: Collection[str]) -> SliceError:
     name = min(names)
     return SliceError(
-        f"a cell stopped with an error where it may have changed {name!r}, and how far it got is "
-        f"not known: run the cell that makes {name!r} again",
+        f"A cell stopped with an error where it may have changed {name!r}, and how far it got is "
+        f"not known: run the cell that makes {name!r} again.",
     )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from parsimony_kernel.core.errors import SessionError
+
 VARIABLE = "PARSIMONY_CASSETTE"
 # The path of a file that names the model behind the running cell's saved output. The pytest plugin
 # sets it during a replay.
@@ -18,10 +20,10 @@ class CassetteMode(StrEnum):
 
 
 def mode_in(environ: Mapping[str, str]) -> CassetteMode:
-    """Parse ``PARSIMONY_CASSETTE``; ``ValueError`` with the remedy for an unknown value."""
+    """Parse ``PARSIMONY_CASSETTE``; ``SessionError`` for an unknown value."""
     value = environ.get(VARIABLE, "").strip().lower()
     try:
         return CassetteMode(value or CassetteMode.off)
     except ValueError:
         known = ", ".join(CassetteMode)
-        raise ValueError(f"{VARIABLE} is {value!r}; it takes one of {known}.") from None
+        raise SessionError(f"{VARIABLE} is {value!r}; it takes one of {known}.") from None

@@ -16,7 +16,7 @@ from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.context import notebook_in_words
+from parsimony_kernel.session.context import TurnContext
 from parsimony_kernel.session.share import KEPT_OF_A_STEP, Share
 from parsimony_kernel.session.turn_values import (
     TurnOptions,
@@ -105,8 +105,7 @@ class _Visit:
 
     async def variables(self) -> Answer:
         """List variables, files and artifacts as a model's context does."""
-        share, session = self._options().share, self._session
-        return {"text": notebook_in_words(session, share, earlier_turns=len(session.turns()))[0]}
+        return {"text": TurnContext(self._session, self._options().share).inventory()[0]}
 
     async def record(self, turn: str = "") -> Answer:
         """Return the record of a turn, the newest by default."""

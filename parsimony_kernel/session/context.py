@@ -19,7 +19,7 @@ from typing import Any
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.artifacts.provenance import environment
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.conversation import AgentMessage, request_message
+from parsimony_kernel.core.conversation import AgentContext, AgentMessage, request_message
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted, plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -27,6 +27,7 @@ from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, ra
 from parsimony_kernel.execution.inspection import is_exactly
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.home import Home
+from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
 from parsimony_kernel.session.turn_values import MENDING
 from parsimony_kernel.storage.database import JournalError
@@ -71,55 +72,96 @@ _UNDONE = {
 }
 
 
-def notebook_in_words(
-    home: Home,
-    share: Share,
-    *,
-    request: str = "",
-    earlier_turns: int = 0,
-    replaceable: tuple[str, ...] = (),
-    is_reader: bool = True,
-) -> tuple[str, tuple[str, ...]]:
-    """Render the inventory: a block for the first message, and one line per part for people.
+class TurnContext:
+    """What the model of a turn is told of its notebook.
 
     Args:
         home: The notebook: its variables, data files and artifacts, of which the newest are listed.
-        share: The share mode; with ``none`` the block only says that it is withheld.
-        request: Variables named in it come first, then by kind and age.
-        earlier_turns: How many earlier requests the model sees.
-        replaceable: Names that the turn may rebind.
+        share: The share mode; with ``none`` the inventory only says that it is withheld.
+        cell_key: The turn's cell.
         is_reader: Whether an LLM reads it: it gets the date and the versions of libraries. The
             built-in model gets the person's earlier answers.
+
+    Attributes:
+        instructions: The instruction files, as read now.
     """
-    if share is Share.none:
-        return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
-    variables, more = _variables(home.executor, share, request)
-    files = data_files(home.folder)
-    published = [
-        {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
-        for artifact in home.artifacts()[-_MAX_ARTIFACTS:]
-    ]
-    today = f"{home.clock.now():%Y-%m-%d, %a}"
-    versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
-    context = notebook_context(
-        working_folder=home.folder.name,
-        files=files,
-        variables=variables,
-        more_variables=more,
-        artifacts=published,
-        replaceable=replaceable,
-        kept_back=KEPT_OF_THE_NOTEBOOK[share],
-        answers={} if is_reader else home.answers,
-        around={"today": today, "versions": versions} if is_reader else {},
-    )
-    names = ", ".join(str(variable["name"]) for variable in variables)
-    parts = (
-        (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
-        (variables, f"{_TOLD[share]}: {names}"),
-        (files, f"{plural('name', len(files))} of {counted(len(files), 'data file')}"),
-        (published, f"{plural('title', len(published))} of {counted(len(published), 'artifact')}"),
-    )
-    return context, tuple(line for part, line in parts if part)
+
+    def __init__(
+        self, home: Home, share: Share, cell_key: str = "", *, is_reader: bool = True
+    ) -> None:
+        self._home, self._share, self._cell_key, self._is_reader = home, share, cell_key, is_reader
+        is_withheld = share is Share.none
+        self.instructions = () if is_withheld else read_instructions(home.folder, home.workspace)
+
+    @property
+    def runs_of_cell(self) -> frozenset[str]:
+        """The run ids of the cell's turns."""
+        return self._home.journal.runs_of(self._home.history, self._cell_key)
+
+    def opening(
+        self, request: str, also: Sequence[str] = ()
+    ) -> tuple[AgentContext, tuple[str, ...]]:
+        """Return the earlier turns and the inventory, and a line for each part for people.
+
+        Args:
+            request: The person's request.
+            also: Names that may be rebound, beside those bound by the replaced turn.
+        """
+        home = self._home
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
+        earlier = earlier_turns(turns, home.journal.events, self._share)
+        asked = len(earlier) // 2
+        inventory, told = self.inventory(request, also)
+        newest = max(turns, key=lambda each: each.ordinal, default=None)
+        before = home.beginning_of(newest.run_id) if newest else None
+        lines = (f"{asked} earlier {plural('request', asked)}",) if asked else ()
+        return AgentContext(earlier, inventory), (*lines, *told, *self.instructed(before))
+
+    def inventory(self, request: str = "", also: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
+        """Render the inventory: a block for the first message, and one line per part for people.
+
+        Variables named in ``request`` come first, then by kind and age.
+        """
+        home, share = self._home, self._share
+        if share is Share.none:
+            return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
+        variables, more = _variables(home.executor, share, request)
+        files = data_files(home.folder)
+        published = [
+            {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
+            for artifact in home.artifacts()[-_MAX_ARTIFACTS:]
+        ]
+        today = f"{home.clock.now():%Y-%m-%d, %a}"
+        versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
+        context = notebook_context(
+            working_folder=home.folder.name,
+            files=files,
+            variables=variables,
+            more_variables=more,
+            artifacts=published,
+            replaceable=(*bound_by(home.executor, self.runs_of_cell), *also),
+            kept_back=KEPT_OF_THE_NOTEBOOK[share],
+            answers={} if self._is_reader else home.answers,
+            around={"today": today, "versions": versions} if self._is_reader else {},
+        )
+        names = ", ".join(str(variable["name"]) for variable in variables)
+        titles = f"{plural('title', len(published))} of {counted(len(published), 'artifact')}"
+        parts = (
+            (variables, f"{_TOLD[share]}: {names}"),
+            (files, f"{plural('name', len(files))} of {counted(len(files), 'data file')}"),
+            (published, titles),
+        )
+        return context, tuple(line for part, line in parts if part)
+
+    def instructed(self, before: ev.RunStarted | None) -> tuple[str, ...]:
+        """Render one line per instruction file, noting those changed since ``before``."""
+        known = before.instructions if before else {}
+        changed = ", which has changed since the turn before"
+        return tuple(
+            f"your instructions in {each.path}"
+            f"{'' if known.get(each.path, each.sha) == each.sha else changed}"
+            for each in self.instructions
+        )
 
 
 def _variables(executor: BaseCodeExecutor, share: Share, request: str) -> Summaries:
@@ -241,19 +283,6 @@ def _read_instruction(path: Path, root: Path) -> Written | None:
         text = f"{text}\n… the rest is left out: {MAX_INSTRUCTIONS_BYTES // 1024} KB are read."
     sha = hashlib.sha256(content).hexdigest()
     return Written(path.relative_to(root).as_posix(), text, sha) if text.strip() else None
-
-
-def instructions_in_words(
-    files: Sequence[Written], before: ev.RunStarted | None
-) -> tuple[str, ...]:
-    """Render one line per instruction file, noting those changed since the turn ``before``."""
-    known = before.instructions if before else {}
-    changed = ", which has changed since the turn before"
-    return tuple(
-        f"your instructions in {each.path}"
-        f"{'' if known.get(each.path, each.sha) == each.sha else changed}"
-        for each in files
-    )
 
 
 # -- earlier turns

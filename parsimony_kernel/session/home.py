@@ -5,7 +5,7 @@ import uuid
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.artifacts.places import place_of
@@ -33,13 +33,6 @@ from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.mcp_client import Servers
 
 
-class Running(Protocol):
-    """The running turn: its number and its cancellation token."""
-
-    ordinal: int
-    cancellation: CancellationRequest
-
-
 class Home:
     """The base of ``NotebookSession``: what its turns share.
 
@@ -53,7 +46,7 @@ class Home:
         connection_file: Connection file of the kernel in which turns run, if any.
 
     Attributes:
-        running: The running turn, if any.
+        running: The cancellation token of the running turn, if any.
         news: Text shown first in the record of the next turn.
         granted: Approvals by run id, kept because a question may be answered much later.
         answers: Answers given to the built-in model, by question, which it reuses until a reset.
@@ -100,19 +93,18 @@ class Home:
         self.breakers = breakers_for(environ, JournalBreakers(self.journal, clock), clock)
         self.granted: dict[str, Granted] = {}
         self.answers: dict[str, str] = {}
-        self.running: Running | None = None
+        self.running: CancellationRequest | None = None
         servers = Servers(folder, self.workspace, self.environ)
         free = self.must_be_free
         self.past = Past(executor, self.journal, self.history, must_be_free=free)
-        script = self.past.script
-        self.tools = NotebookTools(executor, self.publisher, folder, servers, free, script)
+        self.tools = NotebookTools(executor, self.publisher, folder, servers, free)
 
     def must_be_free(self) -> None:
         """Raise ``SessionError`` while a turn runs."""
         if self.running is not None:
             raise SessionError(
-                f"Turn {self.running.ordinal} is still running in this notebook. Wait for it, or "
-                "stop it with the Stop button or %agent stop."
+                "A turn is still running in this notebook. Wait for it, or stop it with the Stop "
+                "button or %agent stop."
             )
 
     def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:

@@ -13,24 +13,20 @@ from uuid import uuid4
 
 from parsimony_kernel import execution
 from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, RefreshError, refresh_named
+from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
-from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, TurnRow, old_copies, purge
 from parsimony_kernel.storage.run_log import JournalEffects
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
-# The foreseen ways in which an artifact cannot be made again.
-TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
 # What is told of how runs go is told of recent ones.
 RECENT_TURNS = 200
 
@@ -106,11 +102,6 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     return [*told, *(each.sentence for each in found.findings)]
 
 
-def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:
-    """What happened in each of the recent turns."""
-    return [journal.events(turn.run_id) for turn in journal.turns()[-RECENT_TURNS:]]
-
-
 # -- what is published
 
 
@@ -143,7 +134,7 @@ async def refresh_in(
         accept: publish what comes out although it is another.
         allow: let the code reach outside, on record where there is a journal.
 
-    Gives for each its name and what was found, or which of ``TROUBLE`` stood in the way.
+    Gives for each its name and what was found, or the ``SessionError`` that stood in the way.
     """
     with ExitStack() as stack:
         store, effects = ArtifactStore(find_workspace(folder)), cast(Effects, MemoryEffects())
@@ -160,7 +151,7 @@ async def refresh_in(
                 publisher = Publisher(store, notebook_path=notebook)
                 done = await refresh_watched(publisher, words, effects, accept=accept, allow=allow)
                 yield name, done
-            except TROUBLE as exc:
+            except SessionError as exc:
                 yield name, exc
 
 

@@ -19,7 +19,6 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.toolbox.mcp_client import Servers
@@ -43,7 +42,6 @@ class NotebookTools:
         folder: The notebook's folder; paths of procedures are relative to it.
         servers: The MCP servers that the user added.
         must_be_free: Raises ``SessionError`` while a turn runs.
-        script_of: Returns a script that rebuilds a variable; raises ``SessionError``.
     """
 
     executor: BaseCodeExecutor
@@ -51,7 +49,6 @@ class NotebookTools:
     folder: Path
     servers: Servers
     must_be_free: Callable[[], None]
-    script_of: Callable[[str], str]
     # Variable name -> tool name.
     _own: dict[str, str] = field(default_factory=dict)
 
@@ -124,21 +121,12 @@ class NotebookTools:
             emit: Receives the events of publishing.
             seen: (kind, name) of artifacts that the run has read or written; updated in place.
         """
-        executor, publisher = self.executor, self.publisher
-
-        def script(variable: str) -> str | None:
-            try:
-                return self.script_of(variable)
-            except SessionError:
-                return None  # the artifact keeps the cells of the lineage instead
-
+        executor = self.executor
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
         return (
             code_tools(executor, timeout_s=timeout_s, scope=scope, seen=seen)
             + inspection_tools(executor)
-            + publish_tools(
-                executor, publisher, emit, lambda: scope().run_id, seen=seen, script=script
-            )
+            + publish_tools(executor, self.publisher, emit, lambda: scope().run_id, seen=seen)
             + [plan]
             + termination_tools()
         )
@@ -167,10 +155,7 @@ class NotebookTools:
             ) from exc
         if tools is None:
             tools = self.of_every_turn() + self.added()
-        try:
-            return from_yaml(text, tools=tools, guards=functions, source=file)
-        except ProcedureError as exc:
-            raise SessionError(str(exc)) from exc
+        return from_yaml(text, tools=tools, guards=functions, source=file)
 
 
 # Tool names that every provider accepts.

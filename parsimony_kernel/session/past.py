@@ -1,6 +1,6 @@
 """History of a notebook's variables: provenance, per-turn diffs, undo and redo."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from parsimony_kernel.core.events import TurnTakenBack
@@ -8,9 +8,9 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.lineage.diff import Diff, of_changes
 from parsimony_kernel.lineage.file_backups import FileState, turned
-from parsimony_kernel.lineage.script import SliceError, slice_of
+from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.why import Explanation, why
-from parsimony_kernel.session.turn_values import SessionError, sentence
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.run_log import has_reached
 
@@ -159,10 +159,7 @@ class Past:
         Raises:
             SessionError: ``name`` can't be rebuilt from recorded code.
         """
-        try:
-            return slice_of(self.executor.origin_ledger, name)
-        except SliceError as exc:
-            raise SessionError(sentence(str(exc))) from exc
+        return slice_of(self.executor.origin_ledger, name)
 
     def diff(self, ordinal: int | None = None) -> tuple[int, Diff]:
         """Return the number and the changes of a turn, by default the newest with changes.
@@ -205,10 +202,6 @@ class Past:
         """Return whether effects of a run outside the notebook are on record."""
         return has_reached(self.journal, run_id)
 
-    def ordinals(self) -> Mapping[str, int]:
-        """Return turn numbers by run id."""
-        return {turn.run_id: turn.ordinal for turn in self.journal.turns(self.history)}
-
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, and journal it if anything changed.
 
@@ -225,8 +218,8 @@ class Past:
     def _chosen(
         self, ordinal: int | None, runs: Sequence[str], what: str, *, newest: bool = True
     ) -> tuple[int, str]:
-        numbers = self.ordinals()
-        known = {numbers[run_id]: run_id for run_id in runs if run_id in numbers}
+        turns = self.journal.turns(self.history)
+        known = {turn.ordinal: turn.run_id for turn in turns if turn.run_id in runs}
         if not known:
             raise SessionError(f"No turn since this kernel started can {what}.")
         # Redo goes forward from the oldest turn.

@@ -12,10 +12,9 @@ from typing import Any
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_values import SessionError, held_lines, resolve_turn, short_id
+from parsimony_kernel.session.turn_values import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.journal import PendingRow, is_alive
 from parsimony_kernel.storage.workspace import find_workspace
-from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
 
@@ -31,41 +30,6 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
     """
     with journal_of(folder) as journal:
         return journal.pending()
-
-
-def listing(rows: tuple[PendingRow, ...]) -> str:
-    """Render the questions as text for a terminal."""
-    if not rows:
-        return "No question is waiting here."
-    lines: list[str] = []
-    for row in rows:
-        turn, asked = row.turn, row.record
-        lines += [
-            f"{short_id(turn.run_id)}  {inline(turn.notebook)}, turn {turn.ordinal}",
-            f"  you asked: {inline(turn.request)}",
-            f"  question:  {inline(asked.pending_question)}",
-        ]
-        if asked.pending_question_context:
-            lines.append(f"             {inline(asked.pending_question_context)}")
-        lines += [f"    | {plain(line)}" for line in held_lines(asked.pending_call)]
-        lines += [f"    {n}. {inline(each)}" for n, each in enumerate(asked.choices, start=1)]
-    how = f"Answer with: jupyter parsimony resume --turn {short_id(rows[0].turn.run_id)} 1"
-    return "\n".join([*lines, "", how])
-
-
-def described(row: PendingRow) -> dict[str, Any]:
-    """Return a question as JSON data; ``held`` is the code or call awaiting approval."""
-    return {
-        "turn_id": row.turn.run_id,
-        "notebook": row.turn.notebook,
-        "turn": row.turn.ordinal,
-        "request": row.turn.request,
-        "question": row.record.pending_question,
-        "context": row.record.pending_question_context,
-        "held": "\n".join(held_lines(row.record.pending_call)) or None,
-        "choices": list(row.record.choices),
-        "asked_at": row.record.suspended_at,
-    }
 
 
 def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:

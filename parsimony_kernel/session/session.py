@@ -6,25 +6,23 @@ models of turns and keeps two turns from running at once. It doesn't depend on a
 
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
-from datetime import datetime
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from functools import partial
 
 from parsimony_kernel.agent.loop import first_request
 from parsimony_kernel.agent.resolve import names_in, resolve_models
-from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
+from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_running_code
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
-from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
-from parsimony_kernel.session.turn_models import Cassettes, require, with_effort
+from parsimony_kernel.session.turn import Turn
+from parsimony_kernel.session.turn_models import Models, require, with_effort
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, digest_of, sentence
 from parsimony_kernel.storage.journal import PendingRow
 from parsimony_kernel.storage.run_log import JournalEffects, SentRequest, sent_by
@@ -56,23 +54,6 @@ class NotebookSession(Home):
             require(model, self.environ)
         self._model = model
 
-    @contextmanager
-    def lent(self, model: ChatModel) -> Iterator[None]:
-        """Use ``model`` instead of the notebook's own inside the ``with`` block.
-
-        The environment's cassette mode doesn't apply to its turns.
-
-        Raises:
-            SessionError: A turn is running.
-        """
-        self.must_be_free()
-        usual = self._model, self._cassettes
-        self._model, self._cassettes = model, Cassettes(self.notebook, self.folder, {})
-        try:
-            yield
-        finally:
-            self._model, self._cassettes = usual
-
     def configure(self, variables: Mapping[str, str]) -> None:
         """Set model settings, keyed by environment variable; they override the environment."""
         self.environ.maps[0] = dict(variables)
@@ -83,6 +64,7 @@ class NotebookSession(Home):
         *,
         cell_key: str,
         options: TurnOptions | None = None,
+        models: Models = (),
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn.
@@ -91,6 +73,7 @@ class NotebookSession(Home):
             request: What the person asks for.
             cell_key: The cell's key in the journal.
             options: Permissions, limits and share mode; by default ``TurnOptions()``.
+            models: Used instead of the notebook's own; the cassette mode doesn't apply to them.
             stop: Stops the turn.
 
         Yields:
@@ -106,7 +89,7 @@ class NotebookSession(Home):
                 "load FILE.csv and chart the mean of COLUMN by COLUMN"
             )
         run_id = uuid.uuid4().hex
-        models = self._cassettes.models(run_id, request, cell_key, self._model, chosen)
+        models = models or self._cassettes.models(run_id, request, cell_key, self._model, chosen)
         turn = Turn(self, models, cell_key, chosen, run_id=run_id, stop=stop)
         async with aclosing(turn.run(partial(turn.begin, request))) as events:
             async for event in events:
@@ -132,6 +115,7 @@ class NotebookSession(Home):
         *,
         turn_id: str | None = None,
         nonce: str | None = None,
+        models: Models = (),
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer a pending question and resume its turn, with the options it began with.
@@ -140,6 +124,7 @@ class NotebookSession(Home):
             reply: The answer; a number picks that choice.
             turn_id: The turn that asked; by default that of the newest question.
             nonce: Answer only the question with this nonce, not a later one of the turn.
+            models: As for ``turn``.
             stop: Stops the turn.
 
         Yields:
@@ -171,7 +156,9 @@ class NotebookSession(Home):
         except ValueError as exc:  # no such choice, or a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
         cell, request = row.turn.cell_key, row.turn.request
-        models = self._cassettes.models(record.run_id, request, cell, model, options, goes_on=True)
+        models = models or self._cassettes.models(
+            record.run_id, request, cell, model, options, goes_on=True
+        )
         turn = Turn(self, models, cell, options, asked=row, stop=stop)
         async with aclosing(turn.run(partial(turn.go_on, answer, choice, begun))) as events:
             async for event in events:
@@ -179,8 +166,7 @@ class NotebookSession(Home):
 
     def pending(self) -> tuple[PendingRow, ...]:
         """Return this notebook's questions that can still be answered, newest first."""
-        now, rows = self.clock.now(), self.journal.pending(self.history)
-        return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
+        return self.journal.pending(self.history, answerable=True)
 
     def _question(self, turn_id: str | None, nonce: str | None) -> PendingRow:
         """Find the question of ``turn_id``, however old, or the newest that isn't expired.
@@ -188,7 +174,7 @@ class NotebookSession(Home):
         Raises:
             SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
-        rows = self.journal.pending(self.history) if turn_id else self.pending()
+        rows = self.journal.pending(self.history, answerable=turn_id is None)
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
         if row is None:
             raise SessionError("No question is waiting for this answer. See %agent history.")
@@ -225,10 +211,7 @@ class NotebookSession(Home):
         """
         self.must_be_free()
         effects, publisher = JournalEffects(self.journal, "refresh"), self.publisher
-        try:
-            return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
-        except NOT_REFRESHED as exc:
-            raise SessionError(sentence(str(exc))) from exc
+        return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
 
     def forget(self, turn_id: str) -> None:
         """Hide a turn from later ones; variables, files and the journal's text stay.
@@ -259,10 +242,9 @@ class NotebookSession(Home):
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread; return ``False`` if none is running."""
-        running = self.running
-        if running is None:
+        if self.running is None:
             return False
-        running.cancellation.set(reason)
+        self.running.set(reason)
         if threading.current_thread() is not threading.main_thread():
             stop_running_code()
         return True
@@ -271,10 +253,3 @@ class NotebookSession(Home):
         """Close the journal and stop the MCP servers."""
         self.tools.close()
         self.journal.close()
-
-
-def _age_s(record: SuspensionRecord, now: datetime) -> float:
-    try:
-        return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0  # an invalid date is reported when the question is resumed

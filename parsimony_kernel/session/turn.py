@@ -46,14 +46,7 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
-from parsimony_kernel.session.context import (
-    MOST_TURNS,
-    Written,
-    earlier_turns,
-    instructions_in_words,
-    notebook_in_words,
-    read_instructions,
-)
+from parsimony_kernel.session.context import TurnContext
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared, tools_told
@@ -69,9 +62,6 @@ from parsimony_kernel.tools import Tools
 Events = AsyncGenerator[ev.AgentEvent, None]
 # The start event and the first state of a run.
 Start = tuple[ev.RunStarted, RunState]
-
-# Long enough for a question to wait over a long weekend.
-MAX_QUESTION_AGE_S = GRACE_S
 
 # Artifact tools, not offered in a workspace without artifacts.
 _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact"})
@@ -120,17 +110,19 @@ class Turn(RunHooks):
         self.cancellation = stop or CancellationRequest()
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
         self._models = noting(models, home.journal, self.run_id)
+        self._model_name = ", ".join(model.name for model in models)
+        # Whether an LLM answers; the built-in model needs no date and reuses earlier answers.
+        self._is_reader = any(model.name != OFFLINE for model in models)
         self._guardrails = options.guardrails()
         self._granted = home.granted.setdefault(self.run_id, Granted())
         self._files = self._granted.files or Files(home.workspace.resolve(), self._granted.made)
         self._granted.files = self._files
         # How much of the notebook the first message shares.
-        self._told = options.share if options.tells else Share.none
+        told = options.share if options.tells else Share.none
+        self._context = TurnContext(home, told, cell_key, is_reader=self._is_reader)
         self._emitted: list[ev.AgentEvent] = []
-        self._instructions: tuple[Written, ...] = ()
         # Resolved once, when the run begins.
         self._own_tools: frozenset[str] = frozenset()
-        self._has_artifacts = False
         self._trouble = ""
 
     # -- its flow
@@ -144,7 +136,7 @@ class Turn(RunHooks):
         """
         home = self._home
         home.must_be_free()
-        home.running = self
+        home.running = self.cancellation
         try:
             self._trouble = await home.store.look(self.cancellation)
             agent = self._agent()
@@ -168,8 +160,9 @@ class Turn(RunHooks):
             model=self._model_name,
         )
         try:
-            back = home.past.replace_runs(self._runs_of_cell())
-            state, told = self._state(agent, request, also=back.removed)
+            back = home.past.replace_runs(self._context.runs_of_cell)
+            context, told = self._context.opening(request, back.removed)
+            state = self._state(agent, request, context)
             notices = (home.news, home.journal.news(), asked_by, first, self._trouble)
             started = self._started(
                 state,
@@ -208,7 +201,7 @@ class Turn(RunHooks):
                 answer,
                 code_executor=home.executor,
                 cancellation=self.cancellation,
-                max_suspension_age_s=MAX_QUESTION_AGE_S,
+                max_suspension_age_s=GRACE_S,
             )
         except ValueError as exc:
             raise SessionError(sentence(str(exc))) from exc
@@ -221,7 +214,7 @@ class Turn(RunHooks):
             reply=self._secrets.clean(answer),
             choice=choice,
             gone=gone if self._options.share is not Share.none else (),
-            shared=instructions_in_words(self._instructions, begun),
+            shared=self._context.instructed(begun),
         )
         if not home.journal.resume_turn(record.nonce, started):
             raise SessionError("This question was answered elsewhere meanwhile.")
@@ -231,17 +224,8 @@ class Turn(RunHooks):
 
     def preview(self, request: str) -> tuple[Agent, RunState]:
         """Return the agent and first state of such a turn. Nothing is written or undone."""
-        agent = self._agent()
-        return agent, self._state(agent, self._secrets.clean(request))[0]
-
-    @property
-    def _is_reader(self) -> bool:
-        """Whether an LLM answers; the built-in model needs no date and reuses earlier answers."""
-        return any(model.name != OFFLINE for model in self._models)
-
-    @property
-    def _model_name(self) -> str:
-        return ", ".join(model.name for model in self._models)
+        agent, request = self._agent(), self._secrets.clean(request)
+        return agent, self._state(agent, request, self._context.opening(request)[0])
 
     def _agent(self) -> Agent:
         """Build the agent from the notebook's current tools, instructions and procedure."""
@@ -255,9 +239,7 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
-        self._has_artifacts = bool(home.artifacts())
-        if self._told is not Share.none:
-            self._instructions = read_instructions(home.folder, home.workspace)
+        written = (each.block for each in self._context.instructions)
         return Agent(
             model_config=self._models,
             code_executor=home.executor,
@@ -266,62 +248,22 @@ class Turn(RunHooks):
             keyring=home.keyring,
             workspace=str(home.workspace),
             tools=tools,
-            contract=playbook.contract,
-            rules=playbook.rules,
-            procedure=playbook.procedure,
-            instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in self._instructions))),
-            pinned_constraints=playbook.constraints,
-            policy=playbook.policy,
+            instructions="\n\n".join((INSTRUCTIONS, *written)),
             hooks=self,
             clock=home.clock,
+            **vars(playbook),
         )
 
-    def _state(
-        self, agent: Agent, request: str, *, also: Sequence[str] = ()
-    ) -> tuple[RunState, tuple[str, ...]]:
-        """Return the initial run state, and a line for each part of the notebook it shares.
-
-        Args:
-            agent: The agent of the run.
-            request: The person's request.
-            also: Names that may be rebound, beside those bound by the replaced turn.
-        """
-        home = self._home
-        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
-        earlier = earlier_turns(turns, home.journal.events, self._told)
-        context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
-        state = agent.start(
-            request,
-            ctx=AgentContext(earlier, context),
-            run_id=self.run_id,
-            cancellation=self.cancellation,
-        )
-        newest = max(turns, key=lambda each: each.ordinal, default=None)
-        before = home.beginning_of(newest.run_id) if newest else None
-        return state, (*told, *instructions_in_words(self._instructions, before))
-
-    def _inventory(
-        self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
-    ) -> tuple[str, tuple[str, ...]]:
-        """Render the notebook's inventory: a block for the model, and lines for people."""
-        return notebook_in_words(
-            self._home,
-            self._told,
-            request=request,
-            earlier_turns=earlier_turns,
-            replaceable=(*bound_by(self._home.executor, self._runs_of_cell()), *also),
-            is_reader=self._is_reader,
-        )
-
-    def _runs_of_cell(self) -> frozenset[str]:
-        return self._home.journal.runs_of(self._home.history, self._cell_key)
+    def _state(self, agent: Agent, request: str, context: AgentContext) -> RunState:
+        stop = self.cancellation
+        return agent.start(request, ctx=context, run_id=self.run_id, cancellation=stop)
 
     def _started(self, state: RunState, **told: Any) -> ev.RunStarted:
         """Build the event with which the turn starts or goes on: options, limits and ``told``."""
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
-            instructions={each.path: each.sha for each in self._instructions},
+            instructions={each.path: each.sha for each in self._context.instructions},
             **self._options.on_record(state),
             **told,
         )
@@ -359,7 +301,7 @@ class Turn(RunHooks):
                             asked = waits_on.record.pending_question
                             home.journal.end_turn(self.run_id, "suspended", asked)
                         if isinstance(event, ev.RunCompleted):
-                            home.past.changes.settle(self._runs_of_cell() - {self.run_id})
+                            home.past.changes.settle(self._context.runs_of_cell - {self.run_id})
                         trace(event)
                         yield event
             except CassetteMiss:
@@ -383,7 +325,7 @@ class Turn(RunHooks):
         return self._secrets
 
     def offered(self, tools: Tools) -> Tools:
-        if self._has_artifacts:
+        if self._home.artifacts():
             return tools
         return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
 
@@ -483,7 +425,7 @@ class Turn(RunHooks):
         if told is None:
             return ()
         # The newest inventory replaces all earlier ones.
-        inventory = snapshot_message(self._inventory()[0])
+        inventory = snapshot_message(self._context.inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
 
     # Refusals of calls with a secret. A suspended call is sealed with its exact arguments, and an
@@ -495,21 +437,25 @@ class Turn(RunHooks):
         """Refuse to publish anything whose text or code contains a secret."""
         if attempt.tools[attempt.action].tool_type != "publish":
             return None
-        if refused := self._holding_none(attempt, "what would be published holds a secret"):
-            return refused
         ledger, variable = self._home.executor.origin_ledger, attempt.inputs.get("variable")
         code: list[str] = []
         if isinstance(variable, str):
             code = [origin.code for origin in ledger.ancestry(variable)]
         elif not attempt.inputs.get("code") and "name" in attempt.inputs:
             code = [cell.code for cell in ledger.cell_runs() if cell.run_id == self.run_id]
-        if not any(map(self._secrets.are_in, code)):
-            return None
-        return _refused(attempt, "the code that would be published with it holds a secret")
+        why = "what would be published, or the code that makes it, holds a secret"
+        return self._holding_none(attempt, why, code)
 
-    def _holding_none(self, attempt: Attempt, why: str) -> Failure | None:
+    def _holding_none(self, attempt: Attempt, why: str, code: Sequence[str] = ()) -> Failure | None:
+        """Refuse a call with a secret in its arguments or in ``code``."""
         given = dict(attempt.inputs)
-        return None if self._secrets.of_json(given) == given else _refused(attempt, why)
+        if self._secrets.of_json(given) == given and not any(map(self._secrets.are_in, code)):
+            return None
+        return BAD_ARGUMENTS.failure(
+            f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never "
+            f"write it out; then call {attempt.action} again. Nothing was run.",
+            envelope={"reason": why},
+        )
 
 
 @dataclass(eq=False)
@@ -551,11 +497,3 @@ def _came_to_nothing(event: ev.AgentEvent) -> bool:
     """Whether ``event`` is a cancellation or a handoff for a transient failure."""
     failure = event.failure if isinstance(event, ev.Handoff) else None
     return isinstance(event, ev.RunCancelled) or (failure is not None and failure.kind in _PASSING)
-
-
-def _refused(attempt: Attempt, why: str) -> Failure:
-    return BAD_ARGUMENTS.failure(
-        f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never write "
-        f"it out; then call {attempt.action} again. Nothing was run.",
-        envelope={"reason": why},
-    )

@@ -68,7 +68,8 @@ class Cassettes:
         self._name = Path(notebook).name
         self._folder = folder
         self._environ = environ
-        self._cells: dict[str, list[str]] = {}
+        # The positions of cells with the same request, by the request.
+        self._cells: dict[str, dict[str, int]] = {}
         self._modes: dict[str, CassetteMode] = {}
 
     @property
@@ -105,10 +106,8 @@ class Cassettes:
         mode = self._mode(self._modes.get(run_id) if goes_on else options.cassette)
         self._modes[run_id] = mode
         words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
-        cells = self._cells.setdefault(words, [])
-        if cell_key not in cells:
-            cells.append(cell_key)
-        occurrence = cells.index(cell_key) + 1
+        cells = self._cells.setdefault(words, {})
+        occurrence = cells.setdefault(cell_key, len(cells) + 1)
         if mode is CassetteMode.replay:
             tape = self._tape()
             is_recorded = any(turn.request == words for turn in tape.read().turns)
@@ -139,10 +138,7 @@ class Cassettes:
         return tuple(recorded(each, recorder) for each in models)
 
     def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
-        try:
-            around = mode_in(self._environ)
-        except ValueError as exc:
-            raise SessionError(str(exc)) from exc
+        around = mode_in(self._environ)
         return around if chosen is None or around is CassetteMode.replay else chosen
 
     def _place(self, secrets: Secrets) -> Place:

@@ -4,7 +4,6 @@ Many processes and threads use it at once. Transactions are atomic, ``synced`` o
 when they return, and an error is one sentence with its remedy.
 """
 
-import glob
 import os
 import sqlite3
 import threading
@@ -244,21 +243,19 @@ def _create_file(path: Path) -> None:
 def set_aside(path: Path) -> Path | None:
     """Rename a journal and its logs together; return the new path, ``None`` without a journal.
 
-    ``JournalError`` if they can't be renamed.
+    ``StorageError`` if they can't be renamed.
     """
-    try:
-        with durable.alone_in(path.parent):
-            moved = _move_together(path, ("", *_LOGS), f"{path.stem}.set-aside")
-    except OSError as exc:
-        raise JournalError(str(durable.storage_error(exc, path, "move"))) from exc
+    with durable.alone_in(path.parent):
+        moved = _move_together(path, ("", *_LOGS), f"{path.stem}.set-aside")
     return moved[0] if moved else None
 
 
 def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
     """Rename the existing files of a journal to one new, free name; return the new paths."""
-    found = [each for each in endings if path.with_name(path.name + each).exists()]
+    there = durable.listed(path.parent)
+    found = [each for each in endings if path.name + each in there]
     names = (f"{stem}{number or ''}{path.suffix}" for number in count())
-    free = next(each for each in names if not [*path.parent.glob(f"{glob.escape(each)}*")])
+    free = next(each for each in names if not any(name.startswith(each) for name in there))
     return [durable.rename(path.with_name(path.name + each), free + each) for each in found]
 
 

@@ -22,13 +22,17 @@ from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.core.text import utf8
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
+from parsimony_kernel.limits.breaker import Rule, T, parse
 from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
 # Statuses of turns that are hidden from later ones and whose questions are no longer pending.
 _GONE = "('forgotten', 'replaced')"
+# Whether a question was asked since a time. One without a readable date counts as such.
+_ASKED = """COALESCE(
+    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
+    >= julianday({}), TRUE)"""
 # The path of the snapshot of an event that has one, as schema.sql indexes them.
 _PUBLISHES = "instr(body, '\"artifact_published\"')"
 _SNAPSHOT = "CASE WHEN json_valid(body) THEN json_extract(body, '$.path') END"
@@ -253,11 +257,9 @@ class SqliteJournal(Database):
                     "AND status NOT IN ('running', 'forgotten')",
                     (run_id, utf8(notebook)),
                 )
-                if not found.rowcount:
-                    continue
-                db.execute("UPDATE suspensions SET state = 'consumed' WHERE run_id = ?", (run_id,))
-                link(db, run_id, self._now(), _body(TurnForgotten()))
-                marked.append(run_id)
+                if found.rowcount:
+                    link(db, run_id, self._now(), _body(TurnForgotten()))
+                    marked.append(run_id)
         return tuple(marked)
 
     def has_process(self, turn: TurnRow) -> bool:
@@ -360,16 +362,22 @@ class SqliteJournal(Database):
             synced=True,
         )
 
-    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """Return the pending questions, newest first, except of replaced or forgotten turns."""
+    def pending(
+        self, notebook: str | None = None, *, answerable: bool = False
+    ) -> tuple[PendingRow, ...]:
+        """Return the pending questions, newest first, except of replaced or forgotten turns.
+
+        With ``answerable``, those that are too old to be answered are left out.
+        """
+        since = self.answerable_since() if answerable else None
         rows = self.select(
             # CROSS and + keep SQLite from walking all turns, or all questions in their order.
             f"SELECT suspensions.nonce, suspensions.record, {_TURN_COLUMNS} FROM suspensions "
             "CROSS JOIN turns ON turns.run_id = suspensions.run_id "
             f"WHERE turns.status NOT IN {_GONE} AND "
             "turns.notebook = COALESCE(?, turns.notebook) AND state = 'pending' "
-            "ORDER BY +suspensions.rowid DESC",
-            None if notebook is None else utf8(notebook),
+            f"AND {_ASKED.format('?')} ORDER BY +suspensions.rowid DESC",
+            *(None if notebook is None else utf8(notebook), since),
         )
         pending: list[PendingRow] = []
         for nonce, text, *turn in rows:
@@ -390,6 +398,10 @@ class SqliteJournal(Database):
         to, since = ("pending", "withdrawn") if again else ("withdrawn", "pending")
         update = "UPDATE suspensions SET state = ? WHERE state = ? AND run_id = ?"
         self.write(update, to, since, run_id, synced=True)
+
+    def answerable_since(self) -> str:
+        """Return the time at which the oldest question was asked that can still be answered."""
+        return (self.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)).isoformat()
 
     def news(self) -> str:
         """Return a notice about the journal itself for the user, once; empty without one."""
@@ -423,14 +435,12 @@ _BATCH = 50
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
 # Running runs, runs with a write whose outcome is unknown, and runs with a question that can be
-# answered. A question without a readable date counts as answerable.
-_NEEDED = """
+# answered.
+_NEEDED = f"""
 SELECT run_id FROM turns WHERE status = 'running'
 UNION SELECT run_id FROM effects WHERE state != 'committed'
 UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
-WHERE status != 'replaced' AND state = 'pending' AND COALESCE(
-    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
-    >= julianday(:asked_after), TRUE)
+WHERE status NOT IN {_GONE} AND state = 'pending' AND {_ASKED.format(":asked_after")}
 """
 # Old runs with content, and whether it is needed. Entries of a run without a turn in this journal
 # come from a run during which the journal was moved away.
@@ -479,8 +489,8 @@ def purge(journal: SqliteJournal, before: datetime) -> Purged:
     Raises:
         JournalError: it can't be read or written. Batches done until then stay purged.
     """
-    answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
-    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
+    asked_after = journal.answerable_since()
+    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": asked_after}
     with journal.reading("look through") as db:
         rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
@@ -547,15 +557,12 @@ class JournalBreakers:
 
     def change(self, name: str, rule: Rule[T]) -> T:
         key = utf8(name)
-        try:
-            with self.journal.transaction() as db:
-                row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
-                before = parse(row[0] if row else None)
-                # Read the clock under the lock: an earlier reading may precede the stored times.
-                after, answer = rule(before, self.clock.now().timestamp())
-                if after != before:
-                    state = after.model_dump_json()
-                    db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
-        except JournalError as exc:
-            raise StoreError(str(exc)) from exc
+        with self.journal.transaction() as db:
+            row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
+            before = parse(row[0] if row else None)
+            # Read the clock under the lock: an earlier reading may precede the stored times.
+            after, answer = rule(before, self.clock.now().timestamp())
+            if after != before:
+                state = after.model_dump_json()
+                db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
         return answer

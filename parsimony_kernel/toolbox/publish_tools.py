@@ -7,6 +7,7 @@ notebook's artifact name if it has seen the artifact.
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from posixpath import dirname, relpath
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from parsimony_kernel.execution.factory import is_remote
 from parsimony_kernel.execution.frames import is_plan
 from parsimony_kernel.execution.guard import computing
 from parsimony_kernel.identity import SnapshotKind
+from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.toolbox.variables import no_such_variable
 from parsimony_kernel.tools import Tools, tool
 
@@ -41,7 +43,6 @@ def publish_tools(
     run_id: Callable[[], str],
     *,
     seen: set[LiveName] | None = None,
-    script: Callable[[str], str | None] = lambda variable: None,
 ) -> Tools:
     """Build the tools that publish ``executor``'s variables and read what is published.
 
@@ -54,8 +55,6 @@ def publish_tools(
         emit: receives the events.
         run_id: returns the id of the current run.
         seen: kinds and live names that the run has read or written; extended here.
-        script: returns the code that makes a variable from its sources, or ``None`` to use the
-            cells of its lineage.
     """
     known = set() if seen is None else seen
 
@@ -101,7 +100,7 @@ def publish_tools(
                 title=title,
                 description=description,
                 lineage=tuple(executor.origin_ledger.ancestry(variable)),
-                script=script(variable),
+                script=_script_of(executor, variable),
                 **of_this_run,
             )
 
@@ -176,6 +175,13 @@ def publish_tools(
 
     returning = return_dataset, return_chart, return_report, return_notebook
     return Tools([*returning, read_artifact, list_artifacts])
+
+
+def _script_of(executor: BaseCodeExecutor, variable: str) -> str | None:
+    """Return the code that makes a variable; ``None`` to keep the cells of its lineage instead."""
+    with suppress(SliceError):
+        return slice_of(executor.origin_ledger, variable)
+    return None
 
 
 def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:

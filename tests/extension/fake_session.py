@@ -162,7 +162,7 @@ class FakeSession(_Session):
         if self.trouble is not None:
             raise self.trouble
         if self._running:
-            raise SessionError("Turn 1 is still running in this notebook.")
+            raise SessionError("A turn is still running in this notebook.")
         if question is None:
             raise SessionError("No question is waiting in this notebook.")
         if nonce is not None and nonce != question.record.nonce:
@@ -182,7 +182,7 @@ class FakeSession(_Session):
         self, turn_id: str, request: str, reply: str | None, choice: str = ""
     ) -> AsyncIterator[ev.AgentEvent]:
         if self._running:
-            raise SessionError("Turn 1 is still running in this notebook.")
+            raise SessionError("A turn is still running in this notebook.")
         if not self._segments:
             raise AssertionError(f"no segment is left for {request!r}, {reply!r}")
         self._running = True

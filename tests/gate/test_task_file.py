@@ -83,7 +83,7 @@ def test_file_holds_all_four_parts() -> None:
     assert playbook.contract == ActionContract(
         frozenset({"query_db", "refund"}), frozenset({"query_db"}), {"order_id": "0042"}
     )
-    assert playbook.constraints == ("Never be rude.", "Say it in metres.")
+    assert playbook.pinned_constraints == ("Never be rude.", "Say it in metres.")
     assert playbook.policy is not None
     assert playbook.policy == FailurePolicy(
         EXTERNAL_FAULT=backoff_and_retry,
@@ -93,7 +93,7 @@ def test_file_holds_all_four_parts() -> None:
 
 
 def test_single_rule_and_identifier_suffice() -> None:
-    assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
+    assert read("constraints: Be brief.") == Playbook(pinned_constraints=("Be brief.",))
     assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
         contract=ActionContract(None, None, {"order_id": "A102"})
     )

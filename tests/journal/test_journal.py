@@ -22,6 +22,7 @@ from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
 from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.journal import SqliteJournal
+from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.testing.manual_clock import ManualClock
 
 AGAIN = RunStarted(run_id="a", request="again", model="offline")
@@ -175,6 +176,29 @@ def test_pending_questions_come_newest_first(journal: SqliteJournal) -> None:
     assert pending[1].record == _record("a", "nonce-a")
     assert journal.pending("other.ipynb") == ()
     assert len(journal.pending()) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "is_answerable"),
+    [
+        ("2026-01-01T00:00:00+00:00", True),
+        ("2026-01-01T09:00:00.000001+09:00", True),
+        ("2025-12-31T23:59:59.9+00:00", False),
+        ("2026-01-01T08:59:59+09:00", False),
+        ("2999-01-01T00:00:00Z", True),
+        ("soon", True),
+        ("", True),
+    ],
+)
+def test_old_question_is_no_longer_answerable(
+    journal: SqliteJournal, clock: ManualClock, asked_at: str, is_answerable: bool
+) -> None:
+    _begin(journal, "a")
+    journal.suspend(_record("a", "n").model_copy(update={"suspended_at": asked_at}))
+    clock.advance(GRACE_S)  # the clock begins at 2026-01-01
+    assert len(journal.pending()) == 1
+    assert len(journal.pending("n.ipynb", answerable=True)) == is_answerable
+    assert journal.pending("other.ipynb", answerable=True) == ()
 
 
 def test_question_is_answered_once_with_its_turn(journal: SqliteJournal) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.limits.breaker import (
     RETRY_S,
     Breakers,
@@ -20,7 +21,6 @@ from parsimony_kernel.limits.breaker import (
     CircuitOpenError,
     Rule,
     State,
-    StoreError,
     T,
     Word,
     counts_as_failure,
@@ -251,7 +251,7 @@ def test_removed_journal_is_recreated(tmp_path: Path) -> None:
 def test_unwritable_journal_is_one_sentence() -> None:
     journal = SqliteJournal(MEMORY)
     journal.close()
-    with pytest.raises(StoreError, match="is closed: open it again"):
+    with pytest.raises(SessionError, match="is closed: open it again"):
         ask(JournalBreakers(journal))
 
 
@@ -269,7 +269,7 @@ class Patchy:
     def change(self, name: str, rule: Rule[T]) -> T:
         self.asked += 1
         if not self.works:
-            raise StoreError("The state cannot be reached: check the server.")
+            raise SessionError("The state cannot be reached: check the server.")
         return self._inner.change(name, rule)
 
 

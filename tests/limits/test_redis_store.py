@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.limits.breaker import (
     RETRY_S,
     Breakers,
     CircuitBreaker,
     CircuitOpenError,
-    StoreError,
 )
 from parsimony_kernel.limits.redis_store import (
     KEEP_S,
@@ -60,7 +60,7 @@ def test_time_is_the_servers(shared: Breakers, redis: "Redis") -> None:
 
 def test_foreign_key_value_is_one_sentence(redis_socket: Path, redis: "Redis") -> None:
     redis.lpush(f"{PREFIX}m", "x")
-    with pytest.raises(StoreError, match="WRONGTYPE"):
+    with pytest.raises(SessionError, match="WRONGTYPE"):
         RedisBreakers(f"unix://{redis_socket}").change("m", CircuitBreaker().look)
 
 

@@ -16,8 +16,8 @@ from parsimony_kernel.core.result_text import as_text, variable_in_text
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.context import (
     MAX_INSTRUCTIONS_BYTES,
+    TurnContext,
     data_files,
-    notebook_in_words,
     read_instructions,
 )
 from parsimony_kernel.session.session import NotebookSession
@@ -33,7 +33,7 @@ def told(folder: Path, request: str, share: Share = Share.samples, **bound: Any)
     executor = CodeExecutor()
     executor.namespace().update(bound)
     with closing(NotebookSession(executor=executor, notebook="n.ipynb", folder=folder)) as home:
-        text, _ = notebook_in_words(home, share, request=request)
+        text, _ = TurnContext(home, share).inventory(request)
     inventory: dict[str, Any] = json.loads(text.partition("\n")[2].rpartition("\n")[0])
     return inventory
 

@@ -238,7 +238,8 @@ async def test_deleted_workspace_is_recreated(start: Any, folder: Path) -> None:
 async def test_expired_question_is_not_offered(start: Any) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
-    session.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    later = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    session.clock = session.journal.clock = later
     assert session.pending() == ()
     with pytest.raises(SessionError, match="days ago"):
         await gather(session.resume("1", turn_id=session.turns()[0].run_id))

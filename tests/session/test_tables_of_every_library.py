@@ -23,7 +23,7 @@ from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.script import slice_of
-from parsimony_kernel.session.context import notebook_in_words
+from parsimony_kernel.session.context import TurnContext
 from parsimony_kernel.session.past import Changes
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
@@ -345,7 +345,7 @@ def test_real_model_is_told_versions_and_date(tmp_path: Path) -> None:
     with closing(
         NotebookSession(executor=CodeExecutor(), notebook="n.ipynb", folder=tmp_path)
     ) as home:
-        context, _ = notebook_in_words(home, Share.samples)
+        context, _ = TurnContext(home, Share.samples).inventory()
     assert f'"today": "{datetime.now(UTC):%Y-%m-%d, %a}"' in context
     assert f"pandas {version('pandas')}, " in context
     assert f"altair {version('altair')}" in context
@@ -355,7 +355,7 @@ async def test_built_in_model_says_it_uses_pandas(place: Place) -> None:
     with closing(
         NotebookSession(executor=place.executor, notebook="n.ipynb", folder=place.folder)
     ) as home:
-        context, _ = notebook_in_words(home, Share.samples, is_reader=False)
+        context, _ = TurnContext(home, Share.samples, is_reader=False).inventory()
     agent = Agent(model="offline", code_executor=place.executor)
     result = await agent.ask("total sold by city in sales", ctx=AgentContext(notebook=context))
     assert result.ok == (place.library == "pandas")
