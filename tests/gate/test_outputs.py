@@ -18,7 +18,7 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate import stages
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES, Attempt
-from parsimony_kernel.patterns.handoff import ValidationResult
+from parsimony_kernel.patterns.critic import ValidationResult
 from parsimony_kernel.tools import OutputValidator, Tool, Tools, tool
 
 ORDER = {"order": "A102", "total": 12}
