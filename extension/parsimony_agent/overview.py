@@ -21,8 +21,8 @@ from parsimony_agent.options import options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
+from parsimony_kernel.core.conversation import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
-from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack

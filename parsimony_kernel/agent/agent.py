@@ -15,13 +15,12 @@ from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import Config, names_in, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.conversation import AgentContext, opening
-from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.core.results import AgentResult, collect
+from parsimony_kernel.core.events import AgentEvent, AgentResult, collect
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
@@ -32,8 +31,7 @@ from parsimony_kernel.toolbox.run_code import code_tools
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.policy import FailurePolicy, policy_as_recovery
 
 
 def __getattr__(name: str) -> Any:

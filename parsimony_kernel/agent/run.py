@@ -23,13 +23,25 @@ from parsimony_kernel.agent.written_calls import WRITTEN, written_calls
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
-from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
+from parsimony_kernel.core.chat import (
+    Completion,
+    FunctionCall,
+    ToolCall,
+    arguments_of,
+    loop_signature,
+)
 from parsimony_kernel.core.choices import LIMITS, Choice
-from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Failure, FailureKind
+from parsimony_kernel.core.kinds import (
+    HELD,
+    SOLVED,
+    Action,
+    Failure,
+    FailureKind,
+    FailureType,
+    TriageContext,
+)
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.core.tool_calls import arguments_of, loop_signature
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
-from parsimony_kernel.core.conversation import REQUEST_TAG, block, inside, is_snapshot
-from parsimony_kernel.core.pictures import is_picture
+from parsimony_kernel.core.conversation import REQUEST_TAG, block, inside, is_picture, is_snapshot
 from parsimony_kernel.core.text import from_json
 
 # Some file systems store modification times coarsely.

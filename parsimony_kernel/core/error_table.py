@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from parsimony_kernel.core import causes
 from parsimony_kernel.core.evidence import TABLE, Evidence, chain_of, evidence_of, step_of, text_of
-from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.kinds import FailureType, Step
 
 # The key of a step's metadata with the name of the row that its error was found to have, "" for
 # none.

@@ -18,8 +18,7 @@ from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.core.kinds import FailureRaised, Step
 from parsimony_kernel.core.text import from_json, words_of
 
 MAX_WORDS = 10_000

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz
 
 from parsimony_kernel.core.causes import LOOP
+from parsimony_kernel.core.chat import loop_signature
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.tool_calls import loop_signature
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.gate.support import PATTERNS, TABLE
 

@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE,
 from parsimony_kernel.analysis.cell_names import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
-from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.core.effects import Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, StandInError
+from parsimony_kernel.core.conversation import MARK
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.coerce import read

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parsimony_kernel.core.conversation import REQUEST_TAG
-from parsimony_kernel.core.pictures import pictures_in
+from parsimony_kernel.core.conversation import REQUEST_TAG, pictures_in
 from parsimony_kernel.llm import thinking
 
 Arguments = dict[str, Any]

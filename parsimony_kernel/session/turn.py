@@ -25,14 +25,12 @@ from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
-from parsimony_kernel.core.chat import OFFLINE, ToolCall
+from parsimony_kernel.core.chat import OFFLINE, ToolCall, arguments_of
 from parsimony_kernel.core.conversation import AgentContext, snapshot_message
-from parsimony_kernel.core.effects import Effects
+from parsimony_kernel.core.effects import Effects, Reach, ReachKind
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
-from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.execution.frames import is_frame
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.run_scope import RunScope

@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.choices import OUTCOME
-from parsimony_kernel.core.effects import action_sha
-from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.effects import ACTING, Reach, ReachKind, action_sha
+from parsimony_kernel.core.kinds import (
+    EFFECT_KEY,
+    HELD,
+    Action,
+    Effect,
+    Failure,
+    FailureKind,
+    FailureType,
+)
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.kinds import Failure, RefusalError
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Failure, FailureType, RefusalError
 from parsimony_kernel.gate.envelope import refused, succeeded, to_text
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused, without_marks
 from parsimony_kernel.gate.stages import Attempt

@@ -11,7 +11,7 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core import causes
-from parsimony_kernel.core.causes import CAUSES, Cause, Rung, cause_of
+from parsimony_kernel.core.causes import CAUSES, Cause, DefaultPolicy, Rung, cause_of
 from parsimony_kernel.core.chat import ChatModel, Usage
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.contract import ActionContract
@@ -26,7 +26,6 @@ from parsimony_kernel.core.events import (
     is_terminal,
 )
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving

@@ -19,9 +19,8 @@ from parsimony_kernel.core.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change

@@ -13,10 +13,8 @@ from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.core.evidence import step_of
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
-from parsimony_kernel.triage.classify import HybridClassifier, RulesClassifier
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.llm_classifier import LLMClassifier
-from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.classify import HybridClassifier, LLMClassifier, RulesClassifier
+from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction, policy_as_recovery
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
 
 # In the document's order, with ours in its place before the last.

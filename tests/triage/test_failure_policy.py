@@ -16,19 +16,27 @@ from parsimony_kernel.core.causes import (
     STEPS_USED,
     TIME_USED,
     Cause,
+    DefaultPolicy,
 )
 from parsimony_kernel.core.conversation import opening
 from parsimony_kernel.core.events import UserInputRequested
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.kinds import (
+    Action,
+    Failure,
+    FailureContext,
+    FailureKind,
+    FailureType,
+    Step,
+    TriageContext,
+)
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step, TriageContext
-from parsimony_kernel.triage.failure_recovery import context_of, policy_as_recovery
 from parsimony_kernel.triage.policy import (
     FailurePolicy,
     RecoveryAction,
     backoff_and_retry,
+    context_of,
     escalate,
+    policy_as_recovery,
     replan,
     resume_from_subgoal,
     retry_with_tool_manifest,

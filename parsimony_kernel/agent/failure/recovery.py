@@ -17,14 +17,21 @@ from typing import Any, Protocol, Self, TypeVar
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
+from parsimony_kernel.core.causes import GOAL_DRIFT, DefaultPolicy, RecoveryPolicy, is_for_a_person
 from parsimony_kernel.core.choices import LIMITS, MORE, Choice, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.kinds import (
+    EFFECT_KEY,
+    HELD,
+    Action,
+    Effect,
+    Failure,
+    FailureKind,
+    FailureType,
+    TriageContext,
+)
 from parsimony_kernel.core.state import RunState, remember
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.triage.policy import RecoveryAction, Retry, Rollback
 
@@ -334,7 +341,7 @@ async def _decided(
 
     Returns the action, its plan, and the plan's text. Falls back to the default policy if the
     policy raises, times out or returns no action. A policy with ``plan`` and ``action_of`` (see
-    ``triage.failure_recovery``) is awaited, unless only a person may answer. Raises ``Cancelled``
+    ``triage.policy``) is awaited, unless only a person may answer. Raises ``Cancelled``
     when the run is stopped first.
     """
     policy: Any = context.policy

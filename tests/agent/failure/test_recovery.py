@@ -23,11 +23,15 @@ from parsimony_kernel.core.events import (
     Handoff,
     UserInputRequested,
 )
+from parsimony_kernel.core.kinds import FailureContext
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.policy import Escalate, FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.policy import (
+    Escalate,
+    FailurePolicy,
+    RecoveryAction,
+    policy_as_recovery,
+)
 
 
 def agent(clock: ManualClock | None = None) -> SimpleNamespace:
