@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core import audit
-from parsimony_kernel.core.effects import Reach
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.remote_client import RemoteExecutor

@@ -17,8 +17,13 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import (
+    MAX_PINNED,
+    MAX_PINNED_LENGTH,
+    ActionContract,
+    AgentGuardrails,
+    FileStore,
+)
 from parsimony_kernel.core.conversation import AgentContext, opening
 from parsimony_kernel.core.events import AgentEvent, AgentResult, collect
 from parsimony_kernel.core.state import RunState, SuspensionRecord
@@ -27,8 +32,7 @@ from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.run_tools import code_tools, stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
 from parsimony_kernel.triage.policy import FailurePolicy, policy_as_recovery

@@ -69,7 +69,7 @@ class Message:
     """The assistant's message.
 
     ``opaque`` is JSON that the provider wants back unchanged, such as signed thinking; nothing in
-    between reads it, see ``llm.thinking``.
+    between reads it, see ``llm.extras``.
     """
 
     content: str | None = None
@@ -125,6 +125,10 @@ def answer(
     return Completion((choice,), usage or Usage(), model, cost_usd)
 
 
+# What a model streams.
+Item = Delta | Completion
+
+
 class StandInError(AssertionError):
     """A stand-in for a model was used against its script: a test's error, never a transient one."""
 
@@ -146,7 +150,7 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """The model's name in the record, such as ``offline`` or ``openai/gpt-5``."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Item]:
         """Stream the answer to ``request``."""
 
 

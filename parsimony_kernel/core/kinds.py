@@ -41,8 +41,8 @@ class Step:
         action: what it did, in the run's own words.
         error: the text of its error, ``None`` if it had none.
         exception_type: the class of the exception behind it, dotted or not.
-        metadata: facts beyond the text; ``evidence.facts_of`` extracts them from an exception, and
-            the gate adds ``type`` and ``refusal``.
+        metadata: facts beyond the text; ``error_table.facts_of`` extracts them from an exception,
+            and the gate adds ``type`` and ``refusal``.
         idempotent: repeating it has no further effect.
     """
 
@@ -105,6 +105,11 @@ class FailureContext:
     def last_step(self) -> Step | None:
         """The step that failed."""
         return self.trajectory[-1] if self.trajectory else None
+
+    @property
+    def failed_step(self) -> Step:
+        """The step that failed, or an empty one if it is unknown."""
+        return self.last_step or Step(0, "")
 
     @property
     def attempts(self) -> int:

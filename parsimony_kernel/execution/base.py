@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.core.effects import Reach
 from parsimony_kernel.core.outputs import (
     ExceptionObject,
     FetchLogEntry,
     KernelOutput,
     KernelOutputType,
 )
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.code_cell import Cell, Part, cell_name
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory

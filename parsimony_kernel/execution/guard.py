@@ -25,8 +25,8 @@ from parsimony_kernel.analysis.cell_names import Call, Names
 from parsimony_kernel.analysis.cell_names import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listen, listening
-from parsimony_kernel.core.effects import ACTING, Reach, ReachKind
 from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution import side_effects
 from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
 from parsimony_kernel.execution.code_cell import Cell, Part

@@ -25,13 +25,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel.core.effects import Reach
 from parsimony_kernel.core.outputs import (
     ExceptionObject,
     KernelOutput,
     KernelOutputType,
     PrimitiveObject,
 )
+from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution import remote_bootstrap as bootstrap
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.guard import Paused

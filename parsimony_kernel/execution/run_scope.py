@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from parsimony_kernel.core.effects import Reach
+from parsimony_kernel.core.reach import Reach
 
 T = TypeVar("T")
 Lines = frozenset[int]

@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 from zipfile import ZipFile
 
 from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.core.effects import ReachKind, is_run_later
+from parsimony_kernel.core.reach import ReachKind, is_run_later
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.execution.run_scope import OURS, Permit, ours
 from parsimony_kernel.identity import ARTIFACT_FOLDER

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Action, Failure, RefusalError, Step
 from parsimony_kernel.gate.stages import Attempt, Stage

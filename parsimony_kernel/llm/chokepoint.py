@@ -25,8 +25,8 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.conversation import sent_to
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.limits.budget import tokens_said
-from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.coerce import read, secrets_of
+from parsimony_kernel.llm.extras import given_back
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 
@@ -182,7 +182,7 @@ async def call_llm(
         raise Cancelled(cancellation.reason)
     line = _Line(clock)
     sees = bool(getattr(model, "sees_pictures", False))
-    messages = thinking.given_back(repair(request.messages), model.name)
+    messages = given_back(repair(request.messages), model.name)
     sent = replace(request, messages=sent_to(messages, sees=sees))
     tasks = {
         asyncio.create_task(line.listen(model, sent)),

@@ -94,13 +94,6 @@ def normalize_provider_error(exc: Exception) -> Exception:
     return _FAULTS.get(row.name, UpstreamUnavailable)(str(exc))
 
 
-def is_retryable(exc: BaseException) -> bool:
-    """Whether the same call may succeed a moment later."""
-    return isinstance(exc, Exception) and isinstance(
-        normalize_provider_error(exc), RetryableModelError
-    )
-
-
 async def with_retry(
     call: Callable[[], Awaitable[T]],
     *,
@@ -122,7 +115,7 @@ async def with_retry(
         sleep=clock.sleep,
         stop=tenacity.stop_after_attempt(attempts),
         wait=lambda retry_state: _wait_s(random, retry_state),
-        retry=tenacity.retry_if_exception(lambda exc: is_retryable(exc) and not _is_long(exc)),
+        retry=tenacity.retry_if_exception(_is_retryable),
         before_sleep=_tell,
         reraise=True,
     )
@@ -166,8 +159,11 @@ def _exception(retry_state: tenacity.RetryCallState) -> BaseException | None:
     return None if retry_state.outcome is None else retry_state.outcome.exception()
 
 
-def _is_long(exc: BaseException) -> bool:
-    return (_asked_by(exc) or 0.0) > MAX_RETRY_AFTER_S
+def _is_retryable(exc: BaseException) -> bool:
+    """Whether the same call may succeed a moment later."""
+    fault = normalize_provider_error(exc) if isinstance(exc, Exception) else exc
+    is_long = (_asked_by(exc) or 0.0) > MAX_RETRY_AFTER_S
+    return isinstance(fault, RetryableModelError) and not is_long
 
 
 def _asked_by(exc: BaseException) -> float | None:

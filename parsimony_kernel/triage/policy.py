@@ -23,7 +23,6 @@ from parsimony_kernel.core.kinds import (
     Failure,
     FailureContext,
     FailureType,
-    Step,
     TriageContext,
 )
 from parsimony_kernel.core.state import RunState
@@ -158,13 +157,8 @@ async def escalate(context: FailureContext, message: str = "") -> RecoveryAction
     return Escalate(message or told)
 
 
-def _failed(context: FailureContext) -> Step:
-    """Return the failed step, or an empty one if it is unknown."""
-    return context.last_step or Step(0, "")
-
-
 def _seen(context: FailureContext) -> BaseException | str | None:
-    return context.raw_error or _failed(context).error
+    return context.raw_error or context.failed_step.error
 
 
 async def retry_with_tool_manifest(
@@ -174,7 +168,7 @@ async def retry_with_tool_manifest(
     known = list(tools) or list(context.run.tools)
     if context.attempts >= max_attempts:
         return Escalate(f"a tool that does not exist was called {context.attempts + 1} times")
-    called = _failed(context).tool_called
+    called = context.failed_step.tool_called
     hint = f"There is no tool {called!r}." if called else "That tool does not exist."
     if called and (likely := nearest(called, known)) is not None:
         hint += f" Did you mean {likely!r}?"
@@ -187,7 +181,7 @@ async def retry_with_schema_hint(
     context: FailureContext, *, max_attempts: int = 2
 ) -> RecoveryAction:
     """Retry with the validation error as a hint."""
-    seen, called = _seen(context) or "no details were given", _failed(context).tool_called
+    seen, called = _seen(context) or "no details were given", context.failed_step.tool_called
     if context.attempts >= max_attempts:
         return Escalate(f"the structure was wrong {context.attempts + 1} times: {seen}")
     where = f" of {called}" if called else ""
@@ -206,7 +200,7 @@ async def backoff_and_retry(
     A step that timed out may have taken effect: unless it is idempotent, or is known to have had no
     effect, a person is asked.
     """
-    step = _failed(context)
+    step = context.failed_step
     facts: dict[str, Any] = {**step.metadata, **context.metadata}
     effect = facts.get("effect")
     is_open = context.failure_type is FailureType.TIMEOUT and effect != "none"
@@ -235,7 +229,7 @@ async def replan(
         return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
     told = _HINTS.get(context.failure_type, _HINTS[FailureType.UNKNOWN]).format(
         rules="; ".join(context.run.constraints) or "what the task states",
-        tool=_failed(context).tool_called or "The tool",
+        tool=context.failed_step.tool_called or "The tool",
         task=context.original_task,
         error=_seen(context) or "no details",
     )

@@ -10,8 +10,8 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.chart_images import drawn, picture_messages
+from parsimony_kernel.agent.prompts import observed, persons_words
 from parsimony_kernel.agent.renderer import IncrementalRenderer
-from parsimony_kernel.agent.run_evidence import observed, persons_words
 from parsimony_kernel.core.conversation import pictures_in, sent_to, size_of
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.core.outputs import FigureObject

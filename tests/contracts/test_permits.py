@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.core.effects import Reach, ReachKind
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import Permit, permitting
 

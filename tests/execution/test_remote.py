@@ -16,13 +16,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from parsimony_kernel.core.effects import Reach, ReachKind
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
     KernelOutput,
     PrimitiveObject,
 )
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
 from parsimony_kernel.execution.remote_bootstrap import encode, encode_plain
 from parsimony_kernel.execution.remote_client import FETCH_BYTES, RemoteValue

@@ -25,8 +25,8 @@ import numpy as np
 import pytest
 
 import parsimony_kernel
-from parsimony_kernel.core.effects import Reach, ReachKind
 from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.guard import StatementGuard

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.analysis.parse import parse
-from parsimony_kernel.core.effects import Reach, ReachKind, is_run_later
+from parsimony_kernel.core.reach import Reach, ReachKind, is_run_later
 from parsimony_kernel.gate.preview import preview
 from tests.corpora.entries import FOLDER, Entry, load
 

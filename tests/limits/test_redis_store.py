@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parsimony_kernel.limits.breaker import (
+    KEEP_S,
+    PREFIX,
+    REDIS_URL,
     RETRY_S,
     Breakers,
     CircuitBreaker,
     CircuitOpenError,
-    StoreError,
-)
-from parsimony_kernel.limits.redis_store import (
-    KEEP_S,
-    PREFIX,
-    REDIS_URL,
     RedisBreakers,
+    StoreError,
     breakers_for,
 )
 from parsimony_kernel.storage.database import MEMORY

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parsimony_kernel.agent.events import AgentError, AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.loops import Repetition, not_repeating
@@ -26,8 +26,7 @@ from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
 from parsimony_kernel.metrics import figures
-from parsimony_kernel.metrics.alerts import fired
-from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.metrics.figures import Figures, fired
 from parsimony_kernel.metrics.prometheus import AgentMetrics
 from parsimony_kernel.patterns.critic import (
     ActionMismatch,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.agent.failure import Action, Failure, FailureKind, RecoveryPolicy
 from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.core.evidence import step_of
+from parsimony_kernel.core.error_table import step_of
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 from parsimony_kernel.triage.classify import HybridClassifier, LLMClassifier, RulesClassifier

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, facts_of, step_of
+from parsimony_kernel.core.error_table import MAX_WORDS, evidence_of, facts_of, step_of
 from parsimony_kernel.core.kinds import (
     Failure,
     FailureKind,
