@@ -14,16 +14,11 @@ from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_lo
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import Config, names_in, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core import config
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import (
-    MAX_PINNED,
-    MAX_PINNED_LENGTH,
-    ActionContract,
-    AgentGuardrails,
-    FileStore,
-)
+from parsimony_kernel.core.config import ActionContract, AgentGuardrails, FileStore
 from parsimony_kernel.core.conversation import AgentContext, opening
 from parsimony_kernel.core.events import AgentEvent, AgentResult, collect
 from parsimony_kernel.core.state import RunState, SuspensionRecord
@@ -281,10 +276,10 @@ def _config(model: Models | None, api_key: str | None, model_config: Models | No
 
 def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     rules = (given,) if isinstance(given, str) else tuple(given)
-    are_short = all(each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules)
-    if len(rules) > MAX_PINNED or not are_short:
+    are_short = all(each.strip() and len(each) <= config.MAX_PINNED_LENGTH for each in rules)
+    if len(rules) > config.MAX_PINNED or not are_short:
         raise ValueError(
-            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
+            f"pinned_constraints are at most {config.MAX_PINNED} rules of 1 to {config.MAX_PINNED_LENGTH} "
             "characters each; what is longer belongs into the instructions"
         )
     return rules

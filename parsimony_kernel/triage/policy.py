@@ -18,13 +18,7 @@ from typing import Any, ClassVar
 from parsimony_kernel.core.causes import DefaultPolicy, is_for_a_person
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.fuzzy import nearest
-from parsimony_kernel.core.kinds import (
-    Action,
-    Failure,
-    FailureContext,
-    FailureType,
-    TriageContext,
-)
+from parsimony_kernel.core.kinds import Action, Failure, FailureContext, FailureType, TriageContext
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.triage.classify import from_messages
