@@ -30,7 +30,7 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.toolbox.run_tools import code_tools, stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
-from parsimony_kernel.triage.policy import FailurePolicy, policy_as_recovery
+from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery
 
 
 def __getattr__(name: str) -> Any:
@@ -114,7 +114,7 @@ class Agent:
             listed = "\n".join(f"- {each}" for each in rules.in_words())
             self.instructions += f"\n\nRules of this task, which the gate enforces\n{listed}"
         if isinstance(policy, FailurePolicy):
-            policy = policy_as_recovery(policy)
+            policy = PolicyRecovery(policy)
         self.policy: RecoveryPolicy = policy or DefaultPolicy()
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
@@ -279,8 +279,9 @@ def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     are_short = all(each.strip() and len(each) <= config.MAX_PINNED_LENGTH for each in rules)
     if len(rules) > config.MAX_PINNED or not are_short:
         raise ValueError(
-            f"pinned_constraints are at most {config.MAX_PINNED} rules of 1 to {config.MAX_PINNED_LENGTH} "
-            "characters each; what is longer belongs into the instructions"
+            f"pinned_constraints are at most {config.MAX_PINNED} rules of 1 to "
+            f"{config.MAX_PINNED_LENGTH} characters each; what is longer belongs into the "
+            "instructions"
         )
     return rules
 

@@ -359,10 +359,6 @@ class PolicyRecovery(DefaultPolicy):
         return self._within_budget(plan.carried_out_by, failure.kind, state, fewest_retries=1)
 
 
-# Public alias.
-policy_as_recovery = PolicyRecovery
-
-
 def context_of(
     failure: Failure, state: RunState, run: TriageContext | None = None
 ) -> FailureContext:

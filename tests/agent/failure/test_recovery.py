@@ -29,8 +29,8 @@ from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.triage.policy import (
     Escalate,
     FailurePolicy,
+    PolicyRecovery,
     RecoveryAction,
-    policy_as_recovery,
 )
 
 
@@ -108,7 +108,7 @@ def planning(strategy: Strategy, clock: ManualClock | None = None) -> SimpleName
             return await planned(context)
 
     who = agent(clock)
-    who.policy = policy_as_recovery(Undispatched(default=planned))
+    who.policy = PolicyRecovery(Undispatched(default=planned))
     return who
 
 
