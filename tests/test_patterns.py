@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.patterns.critic import ValidationResult, reflect
-from parsimony_kernel.patterns.escalation import (
-    HumanInTheLoop,
-    action_hash,
-)
+from parsimony_kernel.patterns.escalation import HumanInTheLoop, action_hash
 from parsimony_kernel.patterns.guardrails import PinnedConstraintsAgent, TokenBudget
 from parsimony_kernel.patterns.retrying import FallbackChain, recovery_path
 

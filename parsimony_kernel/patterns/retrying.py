@@ -162,8 +162,8 @@ def _exception(retry_state: tenacity.RetryCallState) -> BaseException | None:
 def _is_retryable(exc: BaseException) -> bool:
     """Whether the same call may succeed a moment later."""
     fault = normalize_provider_error(exc) if isinstance(exc, Exception) else exc
-    is_long = (_asked_by(exc) or 0.0) > MAX_RETRY_AFTER_S
-    return isinstance(fault, RetryableModelError) and not is_long
+    is_transient = isinstance(fault, RetryableModelError)
+    return is_transient and (_asked_by(exc) or 0.0) <= MAX_RETRY_AFTER_S
 
 
 def _asked_by(exc: BaseException) -> float | None:

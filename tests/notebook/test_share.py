@@ -26,14 +26,7 @@ from parsimony_kernel.core.kinds import FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.share import (
-    KEPT_NAME,
-    Share,
-    Step,
-    kind_of,
-    shape_of,
-    shared,
-)
+from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shape_of, shared
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played

@@ -17,21 +17,11 @@ from parsimony_kernel.agent.failure import (
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Usage, answer
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    UserInputRequested,
-)
+from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, UserInputRequested
 from parsimony_kernel.core.kinds import FailureContext
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.triage.policy import (
-    Escalate,
-    FailurePolicy,
-    PolicyRecovery,
-    RecoveryAction,
-)
+from parsimony_kernel.triage.policy import Escalate, FailurePolicy, PolicyRecovery, RecoveryAction
 
 
 def agent(clock: ManualClock | None = None) -> SimpleNamespace:
