@@ -8,7 +8,7 @@ import random
 import statistics
 import time
 
-from parsimony_kernel.gate.support import Results, unsupported
+from parsimony_kernel.gate.groundedness import Results, unsupported
 
 REGIONS = ("north", "south", "east", "west", "center", "coast", "hills", "islands")
 

@@ -20,9 +20,8 @@ from unittest.mock import patch
 from parsimony_agent.arguments import CELL, COMMANDS, EXAMPLE, flags_of
 from parsimony_agent.settings import FILE, SETTINGS
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.core.causes import CAUSES, Rung
+from parsimony_kernel.core.causes import CAUSES, DefaultPolicy, Rung
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
-from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.offline.words import table as patterns

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from parsimony_kernel.agent.agent import Agent as Agent
     from parsimony_kernel.api import CodeResult as CodeResult
     from parsimony_kernel.api import Notebook as Notebook
-    from parsimony_kernel.core.results import AgentResult as AgentResult
-    from parsimony_kernel.core.results import Chart as Chart
-    from parsimony_kernel.core.results import Dataset as Dataset
-    from parsimony_kernel.core.results import Report as Report
-    from parsimony_kernel.core.results import Script as Script
+    from parsimony_kernel.core.events import AgentResult as AgentResult
+    from parsimony_kernel.core.events import Chart as Chart
+    from parsimony_kernel.core.events import Dataset as Dataset
+    from parsimony_kernel.core.events import Report as Report
+    from parsimony_kernel.core.events import Script as Script
     from parsimony_kernel.display import display_result as display_result
     from parsimony_kernel.display import stream_to_display as stream_to_display
     from parsimony_kernel.execution.executor import CodeExecutor as CodeExecutor
@@ -56,7 +56,7 @@ KERNEL_NAME = "parsimony-agent"
 _EXPORTS = {
     "agent.agent": "Agent",
     "api": "CodeResult Notebook",
-    "core.results": "AgentResult Chart Dataset Report Script",
+    "core.events": "AgentResult Chart Dataset Report Script",
     "display": "display_result stream_to_display",
     "execution.readers": "load_dataset read_excel read_pdf_text read_pptx_text",
     "execution.factory": "OutputFactory",

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, TextIO
 
-from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.results import AgentResult, collect
+from parsimony_kernel.core.events import AgentEvent, AgentResult, collect
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY
 from parsimony_kernel.view.escape import inline, shortened

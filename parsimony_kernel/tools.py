@@ -26,7 +26,7 @@ Validator = Callable[[Mapping[str, Any]], Mapping[str, str] | bool | str | None]
 
 
 class Verdict(Protocol):
-    """A validator's word about an output; ``patterns.handoff.ValidationResult`` is one."""
+    """A validator's word about an output; ``patterns.critic.ValidationResult`` is one."""
 
     @property
     def valid(self) -> bool: ...

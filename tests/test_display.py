@@ -8,8 +8,8 @@ import pytest
 
 from parsimony_kernel import display_result, stream_to_display
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.events import AgentResult, collect
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.results import AgentResult, collect
 
 CODE = ev.ToolEvent(
     tool_name="run_code",

@@ -5,16 +5,10 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.patterns.escalation import (
-    HumanInTheLoop,
-    action_hash,
-)
-from parsimony_kernel.patterns.fallback import FallbackChain
-from parsimony_kernel.patterns.handoff import ValidationResult
-from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
-from parsimony_kernel.patterns.recovery_path import recovery_path
-from parsimony_kernel.patterns.reflexion import reflect
-from parsimony_kernel.patterns.token_budget import TokenBudget
+from parsimony_kernel.patterns.critic import ValidationResult, reflect
+from parsimony_kernel.patterns.escalation import HumanInTheLoop, action_hash
+from parsimony_kernel.patterns.guardrails import PinnedConstraintsAgent, TokenBudget
+from parsimony_kernel.patterns.retrying import FallbackChain, recovery_path
 
 RULES = ("Stay in the workspace.", "Ask before writing.", "Show sources.")
 

@@ -22,12 +22,11 @@ from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.llm.credentials import provider_of
-from parsimony_kernel.llm.providers import price_in_words, suggestion
+from parsimony_kernel.llm.providers import price_in_words, provider_of, suggestion
 from parsimony_kernel.session.context import is_taken_back
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import MENDING, resolve_turn
-from parsimony_kernel.toolbox.mcp_servers import PREFIX
+from parsimony_kernel.toolbox.mcp_client import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import inline, plain, shortened
 from parsimony_kernel.view.fold import code_that_worked, replay

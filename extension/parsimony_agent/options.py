@@ -5,7 +5,7 @@ from typing import Any
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_kernel.core.results import AgentResult
+from parsimony_kernel.core.events import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share

@@ -21,12 +21,12 @@ from parsimony_agent.options import options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
+from parsimony_kernel.core.conversation import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
-from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.metrics import alerts, figures
+from parsimony_kernel.metrics import figures
 from parsimony_kernel.session.context import is_taken_back
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn
@@ -182,7 +182,7 @@ def metrics(magics: AgentMagics) -> Told:
     """Show the metrics of the recent turns, and the alerts they trigger."""
     session = magics.session
     recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
-    return alerts.report(figures.of_runs(recent))
+    return figures.report(figures.of_runs(recent))
 
 
 def doctor(magics: AgentMagics) -> Told:

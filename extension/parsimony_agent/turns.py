@@ -22,8 +22,7 @@ from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
-from parsimony_kernel.core.results import collect
+from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested, collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.notebook_identity import source_after
 from parsimony_kernel.session.turn_values import SessionError, resolve_turn

@@ -14,26 +14,23 @@ from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_lo
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import Config, names_in, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core import config
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract, AgentGuardrails, FileStore
 from parsimony_kernel.core.conversation import AgentContext, opening
-from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
-from parsimony_kernel.core.results import AgentResult, collect
+from parsimony_kernel.core.events import AgentEvent, AgentResult, collect
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import Procedure
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.storage.keyring import Keyring
-from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.run_tools import code_tools, stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery
 
 
 def __getattr__(name: str) -> Any:
@@ -117,7 +114,7 @@ class Agent:
             listed = "\n".join(f"- {each}" for each in rules.in_words())
             self.instructions += f"\n\nRules of this task, which the gate enforces\n{listed}"
         if isinstance(policy, FailurePolicy):
-            policy = policy_as_recovery(policy)
+            policy = PolicyRecovery(policy)
         self.policy: RecoveryPolicy = policy or DefaultPolicy()
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
@@ -279,11 +276,12 @@ def _config(model: Models | None, api_key: str | None, model_config: Models | No
 
 def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     rules = (given,) if isinstance(given, str) else tuple(given)
-    are_short = all(each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules)
-    if len(rules) > MAX_PINNED or not are_short:
+    are_short = all(each.strip() and len(each) <= config.MAX_PINNED_LENGTH for each in rules)
+    if len(rules) > config.MAX_PINNED or not are_short:
         raise ValueError(
-            f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
-            "characters each; what is longer belongs into the instructions"
+            f"pinned_constraints are at most {config.MAX_PINNED} rules of 1 to "
+            f"{config.MAX_PINNED_LENGTH} characters each; what is longer belongs into the "
+            "instructions"
         )
     return rules
 

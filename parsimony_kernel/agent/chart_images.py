@@ -7,8 +7,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from parsimony_kernel.core.conversation import LONGEST_SIDE, MARK, picture_message, size_of
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.core.pictures import LONGEST_SIDE, MARK, picture_message, size_of
 
 # Per step. Every chart is described in words too.
 MOST_PICTURES = 3

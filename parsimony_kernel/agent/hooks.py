@@ -13,12 +13,11 @@ from typing import Any
 from parsimony_kernel.agent.chart_images import MOST_PICTURES
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import take_single_use
+from parsimony_kernel.agent.prompts import came_since, observed, persons_words
 from parsimony_kernel.agent.resolve import Config, resolve_models
-from parsimony_kernel.agent.run_evidence import came_since, observed, persons_words
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
-from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract, AgentGuardrails
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.outputs import FigureObject, KernelOutput

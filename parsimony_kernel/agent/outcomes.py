@@ -6,15 +6,12 @@ from typing import Any
 from parsimony_kernel.agent.failure.recovery import outlived, suspend, within
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import ToolCall
+from parsimony_kernel.core.chat import ToolCall, arguments_of
 from parsimony_kernel.core.conversation import request_in
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted
-from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureType, TriageContext
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
-from parsimony_kernel.core.tool_calls import arguments_of
+from parsimony_kernel.core.state import RunState, SuspensionRequest, TerminationRequest
 from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from parsimony_kernel.agent.prompts import context_in_text
-from parsimony_kernel.core.conversation import block, is_snapshot
+from parsimony_kernel.core.conversation import block, is_picture, is_snapshot, without_pixels
 from parsimony_kernel.core.kinds import SOLVED, Failure
-from parsimony_kernel.core.pictures import is_picture, without_pixels
 from parsimony_kernel.core.result_text import as_text, envelope_in, in_brief, text_in_brief
 from parsimony_kernel.core.state import RunState
 

@@ -10,7 +10,7 @@ from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.text import from_json
-from parsimony_kernel.llm import credentials, litellm_model
+from parsimony_kernel.llm import litellm_model, providers
 from parsimony_kernel.llm.faults import gap
 from parsimony_kernel.llm.providers import is_known, known, suggestion
 
@@ -127,7 +127,7 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
     """
     if name == OFFLINE:
         return None
-    provider = credentials.provider_of(name)
+    provider = providers.provider_of(name)
     if provider is None:
         sentence = f"There is no model {name!r} without its provider."
         return gap(
@@ -139,10 +139,10 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
         return gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
     if problem := litellm_model.self_check():
         return litellm_model.unusable(problem)
-    if base := credentials.missing_base(name, environ):
+    if base := providers.missing_base(name, environ):
         sentence = f"There is no address for the model {name!r}."
         return gap(sentence, f"Set {base} to its server's, such as http://127.0.0.1:8000/v1.")
-    variable = credentials.missing_variable({"model": name}, environ)
+    variable = providers.missing_variable({"model": name}, environ)
     return None if variable is None else litellm_model.no_key(name, variable)
 
 

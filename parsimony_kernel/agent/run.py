@@ -20,24 +20,22 @@ from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.progress import Progress
 from parsimony_kernel.agent.written_calls import WRITTEN, written_calls
+from parsimony_kernel.core import chat, kinds
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.choices import LIMITS, Choice
-from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Failure, FailureKind
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureType, TriageContext
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.core.tool_calls import arguments_of, loop_signature
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.llm import thinking
+from parsimony_kernel.llm.extras import without_secrets
 from parsimony_kernel.llm.transcript import unique_id
-from parsimony_kernel.toolbox.plan import Plan
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.run_tools import Plan, stored_file_tools
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
@@ -190,7 +188,7 @@ class Run:
     ) -> Events:
         """Run one call and yield its events; ``rest`` are the calls after it in the same answer."""
         state, name, tool = self.state, call.function.name, self.tools.get(call.function.name)
-        arguments = arguments_of(call)
+        arguments = chat.arguments_of(call)
         begun = ev.ToolEvent(
             tool_name=name,
             tool_call_id=call.id,
@@ -233,11 +231,11 @@ class Run:
         # ``read`` is for the model; ``outcome`` is for people and stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content, failure = to_text(read.envelope), outcome.failure
-        if failure is not None and HELD in failure.metadata:
+        if failure is not None and kinds.HELD in failure.metadata:
             # It waits for approval; the record keeps the call, so that it can run unchanged.
             yield ended(result={"waiting": "approval"})
             await self.let_fall()
-            state.pending_call = HeldCall.of(call, failure.metadata[HELD])
+            state.pending_call = HeldCall.of(call, failure.metadata[kinds.HELD])
             state.pending_behind = list(map(HeldCall.of, rest))
             yield snapshot_of(state, self.context)
             event = await self._fail(failure, read=read.failure)
@@ -289,7 +287,7 @@ class Run:
             state.done_subgoals = list(map(self.secrets.clean, data.done))
         if outcome.is_guidance:
             return
-        arguments = arguments_of(call)
+        arguments = chat.arguments_of(call)
         is_code = name in self.tools and self.tools[name].tool_type == "code"
         seen = Repetition.from_json(state.repetition).after(
             name,
@@ -301,7 +299,7 @@ class Run:
         state.repetition = seen.to_json()
         # Polling for changing results is no loop; code that fails in a new way each time is one.
         if seen.is_news and (outcome.ok or not is_code):
-            state.last_repeat_counts[loop_signature(name, arguments)] = 1
+            state.last_repeat_counts[chat.loop_signature(name, arguments)] = 1
 
     def _is_first_of_its_kind(self, refusal: Failure) -> bool:
         """Whether a guidance refusal is the first of its kind.
@@ -321,7 +319,7 @@ class Run:
 
     async def _step(self, call: ToolCall, approved: str | None = None) -> tuple[StepOutcome, float]:
         """Pass ``call`` through the gate; return its outcome and its duration in seconds."""
-        name, given, started = call.function.name, arguments_of(call), self.clock.monotonic()
+        name, given, started = call.function.name, chat.arguments_of(call), self.clock.monotonic()
         stop = self.cancellation
         outcome = await self.gate.step(name, given, cancellation=stop, approved=approved)
         return outcome, self.clock.monotonic() - started
@@ -350,7 +348,7 @@ class Run:
         ``None`` stands for failures of no tool, such as an answer without a call.
         """
         self.state.lessons_learned = [
-            each.noting({SOLVED: True}) if each.metadata.get("tool_name") == tool else each
+            each.noting({kinds.SOLVED: True}) if each.metadata.get("tool_name") == tool else each
             for each in self.state.lessons_learned
         ]
 
@@ -453,7 +451,7 @@ class Run:
         secrets = self.secrets
         content = secrets.of_json(encodable(text))
         message: dict[str, Any] = {"role": "assistant", "content": content}
-        if opaque := thinking.without_secrets(opaque, secrets):
+        if opaque := without_secrets(opaque, secrets):
             message["opaque"] = opaque
         for call in calls:
             arguments = secrets.of_arguments(call.function.arguments)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from parsimony_kernel.agent.prompts import ENDINGS
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.state import SuspensionRequest, TerminationRequest
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 

@@ -12,8 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
-from parsimony_kernel.artifacts.provenance import environment, measured
-from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.publish import Publisher, environment, measured
 from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import (
     ArtifactStore,

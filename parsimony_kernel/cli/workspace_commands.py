@@ -124,7 +124,7 @@ def trust(arguments: argparse.Namespace) -> int:
 
 def metrics(arguments: argparse.Namespace) -> int:
     """Print metrics of the recent turns."""
-    from parsimony_kernel.metrics import alerts, figures, prometheus
+    from parsimony_kernel.metrics import figures, prometheus
 
     with maintenance.journal_of(arguments.folder.resolve()) as opened:
         turns = opened.turns()[-maintenance.RECENT_TURNS :]
@@ -133,4 +133,4 @@ def metrics(arguments: argparse.Namespace) -> int:
         output.say(prometheus.of_runs(recent).exposition().rstrip("\n"))
         return output.DONE
     counted = figures.of_runs(recent)
-    return output.give(arguments, figures.to_json(counted), alerts.report(counted))
+    return output.give(arguments, figures.to_json(counted), figures.report(counted))

@@ -1,23 +1,25 @@
-"""Why runs fail: the one table that maps each cause to its kind, type, refusal and ladder.
+"""Why runs fail, and what answers a failure: the table of causes, and the policy.
 
-``failure`` builds a failure from its row and ``cause_of`` finds the row of a failure.
-``has_open_type`` says whether a classifier determines its type, and ``is_for_a_person``, by the
-ladder's first rung, whether no strategy may answer it. The later rungs restate the budgets of
-``DefaultPolicy``; tests keep the two in step.
+The one table maps each cause to its kind, type, refusal and ladder. ``failure`` builds a failure
+from its row and ``cause_of`` finds the row of a failure. ``has_open_type`` says whether a
+classifier determines its type, and ``is_for_a_person``, by the ladder's first rung, whether no
+strategy may answer it. The later rungs restate the budgets of ``DefaultPolicy``; tests keep the two
+in step.
 
 Values only. Code that detects a failure builds it from its row and adds only the explanation; the
-row has the meaning.
+row has the meaning. A policy reads the failure and the counts and changes neither.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.kinds import FailureKind as Kind
+from parsimony_kernel.core.kinds import FailureType as Type
 from parsimony_kernel.core.kinds import RefusalError as Refusal
-from parsimony_kernel.core.taxonomy import FailureType as Type
+from parsimony_kernel.core.state import RunState
 
 
 class Rung(StrEnum):
@@ -215,3 +217,52 @@ def is_for_a_person(failure: Failure) -> bool:
 
 def _speciality(cause: Cause) -> tuple[int, bool, bool]:
     return len(cause.signs), cause.type is not None, cause.effect is not None
+
+
+MAX_BACKOFF_S = 30.0
+
+_RETRIES = {
+    Kind.transient_provider: 3,
+    Kind.tool_error: 2,
+    Kind.output_truncated: 1,
+}
+
+
+@runtime_checkable
+class RecoveryPolicy(Protocol):
+    """The protocol of a recovery policy, which a host may replace."""
+
+    def retry_budget(self, kind: Kind) -> int:
+        """Return the number of consecutive retries for ``kind``."""
+
+    def backoff(self, kind: Kind, attempt: int) -> float:
+        """Return the seconds to wait before retry number ``attempt``, counted from 0."""
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        """Return the action, given the counts before this failure."""
+
+
+class DefaultPolicy:
+    """The default ladder: retry within a budget, narrow once, then ask a person."""
+
+    def retry_budget(self, kind: Kind) -> int:
+        return _RETRIES.get(kind, 0)
+
+    def backoff(self, kind: Kind, attempt: int) -> float:
+        if kind is not Kind.transient_provider:
+            return 0.0
+        return float(min(2.0 ** min(attempt, 16), MAX_BACKOFF_S))
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        action = failure.suggested_action
+        assert action is not None  # a Failure always has one after construction
+        return self._within_budget(action, failure.kind, state)
+
+    def _within_budget(
+        self, action: Action, kind: Kind, state: RunState, *, fewest_retries: int = 0
+    ) -> Action:
+        """Return ``action``, or a handoff if its budget is used up."""
+        if action not in (Action.retry, Action.narrow_scope):
+            return action
+        most = 1 if action is Action.narrow_scope else max(self.retry_budget(kind), fewest_retries)
+        return Action.handoff if state.failure_attempts.get(kind, 0) >= most else action

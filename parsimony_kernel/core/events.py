@@ -1,10 +1,12 @@
-"""The events of a run.
+"""The events of a run, and the result that they add up to.
 
 Each has a literal ``type``. The journal stores them, the record folds them, the metrics count them;
 nothing else leaves the loop. Exactly one event of a run segment is terminal: ``RunCompleted``,
 ``UserInputRequested``, ``Handoff``, ``PartialRunSummary`` or ``RunCancelled``.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -275,3 +277,93 @@ def parse_event(data: dict[str, Any]) -> AgentEvent:
         pydantic.ValidationError: it is not one.
     """
     return _ADAPTER.validate_python(data)
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published snapshot. ``path`` is relative to the workspace."""
+
+    logical_id: str
+    content_sha: str
+    path: str
+    title: str
+    variable: str = ""
+
+
+class Dataset(Published):
+    """A published table."""
+
+
+class Chart(Published):
+    """A published chart."""
+
+
+class Report(Published):
+    """A published report."""
+
+
+class Script(Published):
+    """A published notebook: a Python script."""
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """The collected result of a run.
+
+    ``ok`` means that the request was fulfilled, even after recovered failures. A suspended or
+    cancelled run is neither ok nor failed: see ``suspended`` and ``cancelled``.
+    """
+
+    text: str = ""
+    datasets: tuple[Dataset, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    reports: tuple[Report, ...] = ()
+    context: Any = None
+    events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+    scripts: tuple[Script, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return any(isinstance(event, RunCompleted) for event in self.events)
+
+    @property
+    def suspended(self) -> bool:
+        return any(isinstance(event, UserInputRequested) for event in self.events)
+
+    @property
+    def cancelled(self) -> bool:
+        return any(isinstance(event, RunCancelled) for event in self.events)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended on its own without fulfilling the request."""
+        return any(
+            isinstance(event, Handoff | PartialRunSummary)
+            or (isinstance(event, AgentError) and not event.recoverable)
+            for event in self.events
+        )
+
+
+_KINDS = {"dataset": Dataset, "chart": Chart, "report": Report, "notebook": Script}
+
+
+def collect(events: Iterable[AgentEvent], *, context: Any = None) -> AgentResult:
+    """Fold a stream of events into its result.
+
+    Args:
+        events: the events of one run, in order.
+        context: kept in the result, as ``context``.
+    """
+    kept = tuple(events)
+    summaries = [event.summary for event in kept if isinstance(event, RunCompleted)]
+    words = (event.content for event in kept if isinstance(event, TextDelta))
+    published: dict[str, tuple[Any, ...]] = {
+        f"{kind.__name__.lower()}s": tuple(
+            kind(event.logical_id, event.content_sha, event.path, event.title, event.variable)
+            for event in kept
+            if isinstance(event, ArtifactPublished) and event.kind == name
+        )
+        for name, kind in _KINDS.items()
+    }
+    text = (summaries or [""])[-1] or "".join(words)
+    return AgentResult(text=text, context=context, events=kept, **published)

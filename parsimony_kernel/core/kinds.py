@@ -1,18 +1,121 @@
-"""The one failure value, and the refusals.
+"""The one failure value, its refusals and causes, and the context in which a cause is diagnosed.
 
 Values only: no decisions, no waits, no access to a run. ``kind`` selects the retry budget and the
 ladder, ``type`` the hint, and ``effect`` what must not be done next.
+
+The order and the strings of ``FailureType`` are stable, since journals contain them. New members go
+before ``UNKNOWN``, which stays last.
 """
 
-from collections.abc import Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
+from pydantic import dataclasses as checked
 
-from parsimony_kernel.core.taxonomy import FailureType
+
+class FailureType(StrEnum):
+    """The cause of a failure, which selects the hint. One per failure."""
+
+    WRONG_TOOL_CALLED = "wrong_tool_called"
+    CONSTRAINT_IGNORED = "constraint_ignored"
+    LOOP_DETECTED = "loop_detected"
+    HALLUCINATED_STATE = "hallucinated_state"
+    PLAN_INCOMPLETE = "plan_incomplete"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    CONTEXT_OVERFLOW = "context_overflow"
+    GOAL_DRIFT = "goal_drift"
+    EXTERNAL_FAULT = "external_fault"
+    TIMEOUT = "timeout"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an agent.
+
+    Args:
+        index: its position in the run.
+        action: what it did, in the run's own words.
+        error: the text of its error, ``None`` if it had none.
+        exception_type: the class of the exception behind it, dotted or not.
+        metadata: facts beyond the text; ``error_table.facts_of`` extracts them from an exception,
+            and the gate adds ``type`` and ``refusal``.
+        idempotent: repeating it has no further effect.
+    """
+
+    index: int
+    action: str
+    tool_called: str | None = None
+    tool_input: Any = None
+    tool_output: Any = None
+    llm_output: str | None = None
+    error: str | None = None
+    exception_type: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    idempotent: bool = False
+
+
+@dataclass(frozen=True)
+class TriageContext:
+    """The facts about a run besides its steps; unknown ones stay empty.
+
+    Args:
+        tools: the names that can be called.
+        constraints: what the task forbids, in words.
+        subgoals: the parts of the plan in order; ``done_subgoals`` are those that were checked.
+        checkpoints: ids of the states whose checks passed, oldest first.
+    """
+
+    tools: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    subgoals: tuple[str, ...] = ()
+    done_subgoals: frozenset[str] = frozenset()
+    checkpoints: tuple[str, ...] = ()
+
+    @property
+    def open_subgoals(self) -> tuple[str, ...]:
+        """The parts of the plan that were not checked, in order."""
+        return tuple(goal for goal in self.subgoals if goal not in self.done_subgoals)
+
+
+@dataclass(frozen=True)
+class FailureContext:
+    """The input of a strategy.
+
+    Args:
+        trajectory: the steps, oldest first.
+        attempt_history: the earlier failures of this run, each with the recovery action that
+            answered it, or ``None`` if unknown.
+        raw_error: the exception or error text, if any.
+        run: the facts about the run besides its steps.
+    """
+
+    failure_type: FailureType
+    trajectory: Sequence[Step] = ()
+    original_task: str = ""
+    attempt_history: Sequence[tuple[FailureType, Any]] = ()
+    raw_error: BaseException | str | None = None
+    run: TriageContext = field(default_factory=TriageContext)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def last_step(self) -> Step | None:
+        """The step that failed."""
+        return self.trajectory[-1] if self.trajectory else None
+
+    @property
+    def failed_step(self) -> Step:
+        """The step that failed, or an empty one if it is unknown."""
+        return self.last_step or Step(0, "")
+
+    @property
+    def attempts(self) -> int:
+        """The number of failures of this type that were handled before this one."""
+        return sum(1 for kind, _ in self.attempt_history if kind == self.failure_type)
+
 
 _Plain = str | int | float | bool | None
 # Metadata keys of a failure: the write whose outcome is unknown, and the hash of the action that
@@ -88,7 +191,7 @@ def default_action_for(kind: FailureKind) -> Action:
     return next(action for action, kinds in _DEFAULT_ACTIONS.items() if name in kinds.split())
 
 
-@dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
+@checked.dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))
 class Failure:
     """One classified failure, immutable and hashable.
 

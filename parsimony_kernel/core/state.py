@@ -1,4 +1,4 @@
-"""The state of one run, and the part of it that survives a suspension.
+"""The state of one run, how it ends, and the part of it that survives a suspension.
 
 Values only. Live objects (files, executor, cancellation) are left out when the state is written.
 """
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import FunctionCall, ToolCall
-from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureType
 
 MAX_LESSONS = 5
 MAX_RECOVERIES = 50
@@ -211,3 +211,26 @@ class RunState(Carried):
             accumulated_elapsed_s=0.0 if is_late else record.elapsed_seconds,
             **alive,
         )
+
+
+@dataclass(frozen=True)
+class TerminationRequest:
+    """The model is done, or, with blockers, cannot continue; returned by a termination tool."""
+
+    message: str
+    blockers: tuple[str, ...] = ()
+    suggested_next_steps: tuple[str, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the task was completed."""
+        return not self.blockers
+
+
+@dataclass(frozen=True)
+class SuspensionRequest:
+    """The model asks the person a question; returned by the ``ask_user`` tool."""
+
+    question: str
+    context: str | None = None
+    choices: tuple[str, ...] = ()

@@ -15,8 +15,7 @@ from typing import Literal
 from parsimony_kernel import KERNEL_NAME
 from parsimony_kernel.agent.resolve import PARAMETERS, check_model, names_in
 from parsimony_kernel.core.chat import OFFLINE
-from parsimony_kernel.llm.credentials import provider_of
-from parsimony_kernel.llm.providers import price_in_words, suggestion
+from parsimony_kernel.llm.providers import price_in_words, provider_of, suggestion
 
 _INSTALL = "Run: jupyter parsimony install"
 # Jupyter starts its own interpreter for these.

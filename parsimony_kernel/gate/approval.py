@@ -15,9 +15,8 @@ from uuid import uuid4
 from parsimony_kernel.core.causes import LATE_UNCERTAIN, NOT_APPROVED
 from parsimony_kernel.core.choices import APPROVAL
 from parsimony_kernel.core.effects import Effects, MemoryEffects, action_sha, is_sensitive
-from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKind, FailureType
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.run_scope import Permit
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.writes import asked, inputs_of

@@ -15,9 +15,8 @@ from typing import Any
 
 from parsimony_kernel.core import causes, error_table
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
-from parsimony_kernel.core.kinds import Action, Effect, Failure
-from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.error_table import Evidence, chain_of, evidence_of, facts_of
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard

@@ -14,9 +14,8 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN, Rung, cause_of
 from parsimony_kernel.core.effects import Effects, MemoryEffects
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureType
+from parsimony_kernel.core.state import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.run_scope import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz
 
 from parsimony_kernel.core.causes import LOOP
+from parsimony_kernel.core.chat import loop_signature
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.tool_calls import loop_signature
+from parsimony_kernel.gate.groundedness import PATTERNS, TABLE
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.support import PATTERNS, TABLE
 
 # Calls kept: two rounds of the longest cycle, and two more for a streak that began before it.
 KEPT = 8

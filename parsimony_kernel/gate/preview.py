@@ -3,21 +3,133 @@
 It lets the gate ask before the first line runs. What it misses (values passed through functions,
 computed paths, generated code) the audit hook catches at run time (``execution/guard``). So when
 in doubt it reports nothing. The names of calls are in ``analysis/calls.toml``.
-"""
 
+Names are resolved in the namespace, or by convention if they are not bound. Paths are compared as
+text, without following links or touching the disk.
+"""
+# ruff: noqa: PTH111, PTH118, PTH120
+
+import builtins
+import functools
+import os
 import re
+import types
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any
 
-from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
+from parsimony_kernel.analysis.calls import CONVENTION, PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell_names import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
-from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+
+_MAX_TEXT = 20_000
+_MAX_NAME = 4_096
+# Paths where writing has no lasting effect.
+_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/shm/")
+_PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
+_ROOT = re.compile(r"[^.(]*")
+_BUILTINS = frozenset({*vars(builtins), "display", "get_ipython"})
+# Aliases of the same object, normalised to one name.
+_SAME = (
+    (re.compile(r"^(?:posix|nt)(?=\.)"), "os"),
+    (re.compile(r"^(?:builtins|__builtins__)\."), ""),
+    (re.compile(r"^_?io\.open$"), "open"),
+    (re.compile(r"^_(?=pickle\.|socket\.)"), ""),
+    (re.compile(r"^[\w.()]*\bget_ipython\b"), "get_ipython"),
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """The known text of a string or path: all of it if ``whole``, else a prefix."""
+
+    text: str
+    whole: bool = True
+    path: bool = False
+
+
+def _origin_of(thing: Any) -> str:
+    """Return an object's full name without running any code of its class."""
+    kind = type(thing)
+    if kind is functools.partial:
+        return _origin_of(thing.func)
+    if issubclass(kind, types.ModuleType):
+        return str(types.ModuleType.__getattribute__(thing, "__dict__").get("__name__"))
+    if issubclass(kind, type):
+        return _name_of(thing)
+    if kind in (types.FunctionType, types.BuiltinFunctionType):
+        return f"{thing.__module__}.{thing.__qualname__}"
+    if kind is types.MethodType:
+        return f"{_name_of(type(thing.__self__))}().{getattr(thing.__func__, '__name__', '')}"
+    name = _name_of(kind)
+    return "os.environ" if name == "os._Environ" else f"{name}()"
+
+
+def _name_of(kind: type) -> str:
+    module, name = (type.__getattribute__(kind, part) for part in ("__module__", "__qualname__"))
+    return f"{module}.{name}"
+
+
+class PathPolicy:
+    """Paths that code may write to: the workspace without its record ``.ockham``.
+
+    Args:
+        workspace: an absolute path.
+        folder: the working folder, absolute; ``move`` changes it as the code does.
+    """
+
+    def __init__(self, workspace: str, folder: str) -> None:
+        self._workspace = os.path.normpath(workspace)
+        self._folder = folder
+
+    def is_outside(self, path: Said) -> bool:
+        """Whether a path lies outside the workspace, or in its record.
+
+        A partly known path is judged by its known folder.
+        """
+        known = path.text if path.whole else os.path.dirname(path.text)
+        is_file_name = 0 < len(known) <= _MAX_NAME and "\n" not in known and "\0" not in known
+        if not is_file_name or known.startswith(_NOWHERE):
+            return False
+        return not self._holds(self.reached(known)) or self.is_of_record(path)
+
+    def may_lead_back(self, path: Said) -> bool:
+        """Whether a partly known path begins above the workspace, and may lead into it."""
+        folder = self.reached(os.path.dirname(path.text))
+        return not path.whole and PurePath(self._workspace).is_relative_to(folder)
+
+    def is_of_record(self, path: Said) -> bool:
+        """Whether a path, as far as it is known, lies in the workspace's record."""
+        known = self.reached(path.text if path.whole else os.path.dirname(path.text))
+        below = known.removeprefix(self._workspace).lstrip(os.sep)
+        return self._holds(known) and below.partition(os.sep)[0].casefold() == ARTIFACT_FOLDER
+
+    def shown(self, path: Said) -> str:
+        """Render the path for a person: relative inside the workspace, else in full."""
+        shortened = self.reached(path.text)
+        if self._holds(shortened):
+            shortened = os.path.relpath(shortened, self._workspace)
+        elif path.text.startswith("~"):
+            shortened = path.text
+        shortened += "/" * (path.text.endswith("/") and not shortened.endswith("/"))
+        return shortened if path.whole else f"{shortened}…"
+
+    def move(self, folder: Said) -> None:
+        """Change the working folder, as ``os.chdir`` in the code would."""
+        self._folder = self.reached(folder.text)
+
+    def reached(self, name: str) -> str:
+        """Return the absolute path of a name."""
+        return os.path.normpath(os.path.join(self._folder, os.path.expanduser(name)))
+
+    def _holds(self, path: str) -> bool:
+        return PurePath(path).is_relative_to(self._workspace)
+
 
 _MAX_WHAT = 120
 _MAX_LINE = 200
@@ -54,7 +166,7 @@ def preview(
             Without it, ``os``, ``pd`` and the like have their conventional meaning.
     """
     paths = PathPolicy(str(workspace), str(folder or workspace))
-    reader = _Preview(code, paths, Origins(namespace or {}))
+    reader = _Preview(code, paths, namespace or {})
     reader.read(code)
     return tuple(sorted(dict.fromkeys(reader.found), key=lambda each: each.line))
 
@@ -62,11 +174,12 @@ def preview(
 class _Preview:
     """Reader of a cell, in line order; ``found`` collects the side effects."""
 
-    def __init__(self, code: str, paths: PathPolicy, origins: Origins) -> None:
+    def __init__(self, code: str, paths: PathPolicy, namespace: Mapping[str, Any]) -> None:
         self.found: list[Reach] = []
         self._lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
         self._paths = paths
-        self._origins = origins
+        # The bindings before the cell runs.
+        self._namespace = namespace
         # Absolute paths of files that the code itself creates.
         self._made: set[str] = set()
         self._strings: frozenset[str] = frozenset()
@@ -78,7 +191,7 @@ class _Preview:
     def read(self, code: str) -> None:
         cell = read(code)
         self._strings |= cell.strings
-        called = (self._origins.name(each.origin) for each in cell.calls)
+        called = (self._name(each.origin) for each in cell.calls)
         self._mocks |= any(_home(each, names("handing", "mocks")) for each in called)
         parts: list[Call | Magic] = [*cell.magics, *cell.calls, *cell.items]
         for each in sorted(parts, key=lambda each: each.line):
@@ -104,11 +217,11 @@ class _Preview:
     def _call(self, call: Call) -> None:
         if call.last in names("handing", "calls"):
             for number, each in enumerate(call.args):
-                if isinstance(each, Ref) and self._origins.name(each):
+                if isinstance(each, Ref) and self._name(each):
                     rest = call.args[number + 1 :]
                     self._call(replace(call, name=each.name, origin=each, receiver=None, args=rest))
                     break
-        name = self._origins.name(call.origin)
+        name = self._name(call.origin)
         if self._mocks and _home(name.partition("(")[0], names("handing", "watched")):
             return  # the audit hook sees whether it is the real one
         # A method is matched by its own name, whatever object it is called on.
@@ -138,16 +251,16 @@ class _Preview:
 
     def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
         """Return a call's argument as text, by position or keyword."""
-        return self._origins.text(_argument(call, position, *keywords))
+        return self._said(_argument(call, position, *keywords))
 
     def _texts(self, values: Iterable[Value | None]) -> list[Said]:
-        return [text for each in values if (text := self._origins.text(each)) is not None]
+        return [text for each in values if (text := self._said(each)) is not None]
 
     def _command(self, call: Call) -> str:
         """Render the shell command, with "…" for unknown parts."""
         value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
-        texts = [self._origins.text(each) for each in parts]
+        texts = [self._said(each) for each in parts]
         return " ".join("…" if each is None else each.text for each in texts) if any(texts) else ""
 
     def _connect(self, name: str, last: str, call: Call, *, is_link: bool) -> None:
@@ -196,7 +309,7 @@ class _Preview:
             if key is not None and NAMES_A_KEY.search(key.text):
                 self._add(ReachKind.secret, f"the environment variable {key.text}")
         elif name in names("secret", "all") or (
-            name in names("secret", "shows") and "os.environ" in map(self._origins.name, call.args)
+            name in names("secret", "shows") and "os.environ" in map(self._name, call.args)
         ):
             self._add(ReachKind.secret, "the whole environment")
         elif last in names("secret", "readers"):
@@ -207,7 +320,7 @@ class _Preview:
     # Files
 
     def _use_file(self, name: str, last: str, call: Call) -> None:
-        on = self._origins.text(call.receiver)
+        on = self._said(call.receiver)
         if name in names("outside_write", "moves"):
             self._go(self._text(call, 0, "path"))
         elif name in names("unpickling", "loads"):
@@ -224,7 +337,7 @@ class _Preview:
         else:
             writer = name if name in _WRITERS else last
             writes = "read_only" not in call.keywords and "os.O_RDONLY" not in map(
-                self._origins.name, call.args
+                self._name, call.args
             )
             if writer in WRITES_BY_MODE:
                 writes = self._writes(call, 1, WRITES_BY_MODE[writer])
@@ -306,6 +419,43 @@ class _Preview:
                     self._add(ReachKind.secret, command)
             case _, ReachKind() as kind:
                 self._add(kind, command)
+
+    def _name(self, value: Value | None) -> str:
+        """Return the full name of a library object; empty if unknown or not of a library."""
+        if not isinstance(value, Ref):
+            return ""
+        name = value.name
+        if value.outer:
+            root = _ROOT.match(name)[0]  # type: ignore[index]
+            if root in self._namespace:
+                home = _origin_of(self._namespace[root])
+            else:
+                home = CONVENTION.get(root, root if root in _BUILTINS else "")
+            if not home or home.startswith("__main__."):
+                return ""
+            name = home + name[len(root) :]
+        for pattern, instead in _SAME:
+            name = pattern.sub(instead, name)
+        return name
+
+    def _said(self, value: Value | None) -> Said | None:
+        """Resolve a string or a path as far as it is known from the left; of several, the first."""
+        match value:
+            case (first, *_):
+                return self._said(first)
+            case Ref(name=name, outer=True):
+                thing = self._namespace.get(name)
+                if type(thing) is str or type(thing) in _PATHS:
+                    return Said(str(thing)[:_MAX_TEXT], path=type(thing) is not str)
+            case Text(parts=parts, path=path):
+                known = ""
+                for part in parts:
+                    piece = Said(part) if isinstance(part, str) else self._said(part)
+                    if piece is None or len(known) > _MAX_TEXT:
+                        return Said(known, whole=False, path=path) if known else None
+                    known, path = known + piece.text, path or piece.path
+                return Said(known, path=path)
+        return None
 
 
 def _kind_of(name: str) -> ReachKind | None:

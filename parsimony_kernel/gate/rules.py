@@ -12,10 +12,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
-from parsimony_kernel.core.kinds import Action, Failure, RefusalError
-from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.core.kinds import Action, Failure, RefusalError, Step
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.triage.constraints import changed_an_identifier, given, holds

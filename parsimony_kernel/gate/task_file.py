@@ -32,8 +32,7 @@ from typing import Annotated, Any, NoReturn
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo
 
-from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import Fields, Name, Names, Rules, ToolName, listed, one_of

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from parsimony_kernel.core import causes
 from parsimony_kernel.core.chat import ChatModel, Completion, Message, ModelRequest, Usage
 from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.conversation import pictures_in, tokens_of
 from parsimony_kernel.core.kinds import Action, Failure, FailureRaised
-from parsimony_kernel.core.pictures import pictures_in, tokens_of
 from parsimony_kernel.core.state import RunState
 
 Guard = Literal["tokens", "cost"]

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.core import causes, pictures
+from parsimony_kernel.core import causes
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import (
     Beat,
@@ -22,10 +22,11 @@ from parsimony_kernel.core.chat import (
     StandInError,
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.conversation import sent_to
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.limits.budget import tokens_said
-from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.coerce import read, secrets_of
+from parsimony_kernel.llm.extras import given_back
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 
@@ -181,8 +182,8 @@ async def call_llm(
         raise Cancelled(cancellation.reason)
     line = _Line(clock)
     sees = bool(getattr(model, "sees_pictures", False))
-    messages = thinking.given_back(repair(request.messages), model.name)
-    sent = replace(request, messages=pictures.sent_to(messages, sees=sees))
+    messages = given_back(repair(request.messages), model.name)
+    sent = replace(request, messages=sent_to(messages, sees=sees))
     tasks = {
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),

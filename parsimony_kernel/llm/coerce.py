@@ -9,15 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from parsimony_kernel.core.chat import (
-    Choice,
-    Completion,
-    Delta,
-    FunctionCall,
-    Message,
-    ToolCall,
-    Usage,
-)
+from parsimony_kernel.core import chat
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.limits.budget import counted, usd
@@ -26,21 +18,21 @@ from parsimony_kernel.llm.faults import gap
 _REMEDY = "Mend the adapter of this model, or choose another model."
 
 
-def read(item: Any, *, model: str) -> Delta | Completion:
+def read(item: Any, *, model: str) -> chat.Item:
     """Convert an item of a stream, checking the type of every field.
 
     ``model`` is the name for a completion without one. Raises ``FailureRaised`` if ``item`` can't
     be converted.
     """
-    if isinstance(item, Delta):
-        return Delta(
+    if isinstance(item, chat.Delta):
+        return chat.Delta(
             _text(item.text, "the text of a Delta") or "",
             _text(item.reasoning, "the reasoning of a Delta") or "",
         )
-    if isinstance(item, Completion):
-        return Completion(
+    if isinstance(item, chat.Completion):
+        return chat.Completion(
             choices=tuple(map(choice_of, _several(item.choices, "choices"))),
-            usage=counted(item.usage) or Usage(),
+            usage=counted(item.usage) or chat.Usage(),
             model=item.model if isinstance(item.model, str) else model,
             cost_usd=usd(item.cost_usd),
         )
@@ -54,7 +46,7 @@ def secrets_of(model: Any) -> tuple[str, ...]:
     return tuple(value for value in several if isinstance(value, str))
 
 
-def choice_of(choice: Any, opaque: str = "") -> Choice:
+def choice_of(choice: Any, opaque: str = "") -> chat.Choice:
     """Convert any client's choice to a value of the protocol.
 
     ``opaque`` overrides the choice's own. Raises ``FailureRaised`` if it can't be converted.
@@ -67,11 +59,11 @@ def choice_of(choice: Any, opaque: str = "") -> Choice:
     requested = () if calls is None else tuple(map(_call, _several(calls, "tool_calls")))
     reasoning = _text(getattr(message, "reasoning_content", None), "the reasoning_content")
     opaque = opaque or _text(getattr(message, "opaque", None), "its opaque part") or ""
-    said = Message(content, requested, reasoning, opaque)
-    return Choice(said, "refusal" if getattr(message, "refusal", None) else reason)
+    said = chat.Message(content, requested, reasoning, opaque)
+    return chat.Choice(said, "refusal" if getattr(message, "refusal", None) else reason)
 
 
-def _call(call: Any) -> ToolCall:
+def _call(call: Any) -> chat.ToolCall:
     function: Any = getattr(call, "function", None)
     if not hasattr(function, "name"):
         raise _unreadable("the function of a call", function)
@@ -80,7 +72,9 @@ def _call(call: Any) -> ToolCall:
         arguments = json.dumps(arguments, ensure_ascii=False, default=str)
     call_id = _text(getattr(call, "id", None), "the id of a call") or ""
     name = _text(function.name, "the name of a call") or ""
-    return ToolCall(call_id, FunctionCall(name, _text(arguments, "the arguments of a call") or ""))
+    return chat.ToolCall(
+        call_id, chat.FunctionCall(name, _text(arguments, "the arguments of a call") or "")
+    )
 
 
 def prose(content: Any) -> str | None:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.error_table import of_provider
-from parsimony_kernel.core.evidence import chain_of, error_body, text_of
+from parsimony_kernel.core.error_table import chain_of, error_body, of_provider, text_of
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.core.redaction import scrub
 

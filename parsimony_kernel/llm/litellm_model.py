@@ -24,9 +24,8 @@ from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest,
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.core.text import from_json
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
-from parsimony_kernel.llm import chokepoint, credentials, thinking
+from parsimony_kernel.llm import chokepoint, extras, providers
 from parsimony_kernel.llm.coerce import choice_of, prose
-from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
 from parsimony_kernel.llm.faults import gap
 
 # The releases tested with tools; keep pyproject.toml in step. 1.106 fails every call with tools
@@ -82,8 +81,8 @@ class LiteLLMModel:
             )
         self._config = dict(config)
         self._environ = environ
-        self._base = credentials.base_of(self._config, environ)
-        self._refused: list[Extra] = []
+        self._base = providers.base_of(self._config, environ)
+        self._refused: list[extras.Extra] = []
         # Memos of litellm's slow look-ups, which every request needs.
         self._sees: bool | None = None
         self._has_no_price = False
@@ -120,7 +119,7 @@ class LiteLLMModel:
             # litellm doesn't know every model, and may be only partly imported.
             with contextlib.suppress(Exception):  # boundary: tool - litellm
                 self._sees = bool(litellm.supports_vision(model=self.name))
-        return bool(self._sees) and PICTURES not in self._refused
+        return bool(self._sees) and extras.PICTURES not in self._refused
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
         """Estimate the cost of a request from litellm's price map.
@@ -132,12 +131,12 @@ class LiteLLMModel:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The secret values of the configuration and the environment."""
-        return credentials.secrets_of(self._config, self._environ)
+        return providers.secrets_of(self._config, self._environ)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """Answer ``request`` in one attempt, streaming if the provider does."""
         self._refuse_live_call()
-        missing = credentials.missing_variable(self._config, self._environ)
+        missing = providers.missing_variable(self._config, self._environ)
         # If litellm was imported already, a key may have been set on it, so the request is tried.
         if missing and "litellm" not in sys.modules:
             raise FailureRaised(no_key(self.name, missing))
@@ -176,7 +175,7 @@ class LiteLLMModel:
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
         """Get litellm's response; retry without an optional part that the provider refuses."""
         arguments = self._arguments(request)
-        left_out: list[Extra] = []
+        left_out: list[extras.Extra] = []
         while True:
             for extra in (*self._refused, *left_out):
                 arguments = extra.left_out(arguments)
@@ -187,7 +186,7 @@ class LiteLLMModel:
                 # Build the arguments again, since litellm changes them.
                 arguments = self._arguments(request)
                 tried = {*self._refused, *left_out}
-                found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
+                found = [each for each in extras.EXTRAS if each.is_refused(exc, arguments)]
                 new = next((each for each in found if each not in tried), None)
                 if new is None:
                     raise
@@ -196,7 +195,7 @@ class LiteLLMModel:
                 _is_ours.reset(is_ours)
 
     def _refuse_live_call(self) -> None:
-        if credentials.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
+        if providers.is_loopback(self._base) or chokepoint.live_calls_allowed(self._environ):
             return
         sentence = f"{self.name!r} would leave this machine, and live calls are switched off."
         remedy = "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."
@@ -216,10 +215,10 @@ class LiteLLMModel:
         }
         if request.tools:
             arguments["tools"] = _copied(list(request.tools))
-        if "claude" in self.name.lower() and thinking.is_missing(request.messages):
+        if "claude" in self.name.lower() and extras.lacks_thinking(request.messages):
             # It came from another model, or held a secret: Claude refuses to resume thinking.
-            arguments = THINKING.left_out(arguments)
-        arguments = marked(self.name, arguments)
+            arguments = extras.THINKING.left_out(arguments)
+        arguments = extras.marked(self.name, arguments)
         limit = request.max_answer_tokens
         if limit is not None and limit < self._writes_at_most():
             # litellm renames it for the provider, which would refuse both names together.
@@ -228,7 +227,7 @@ class LiteLLMModel:
         if self._base:
             arguments.pop("base_url", None)
             arguments["api_base"] = self._base
-            if not credentials.key_of(self._config, self._environ) and credentials.is_loopback(
+            if not providers.key_of(self._config, self._environ) and providers.is_loopback(
                 self._base
             ):
                 # A server on this machine needs no key, but the client requires one.
@@ -249,7 +248,7 @@ class LiteLLMModel:
         self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
     ) -> Completion:
         choices = tuple(
-            choice_of(choice, thinking.carried(self.name, choice.message, chunks))
+            choice_of(choice, extras.carried(self.name, choice.message, chunks))
             for choice in getattr(response, "choices", None) or ()
         )
         told = getattr(response, "usage", None)

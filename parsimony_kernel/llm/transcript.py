@@ -14,8 +14,7 @@ from itertools import takewhile
 from operator import is_
 from typing import Any, NoReturn
 
-from parsimony_kernel.core import pictures
-from parsimony_kernel.core.pictures import is_picture
+from parsimony_kernel.core.conversation import PICTURE, is_picture
 from parsimony_kernel.core.text import encodable, utf8
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -129,7 +128,7 @@ def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
     role = message.get("role")
     clean = {"role": role if role in _ROLES else "user", "content": content, **_named(message)}
     if is_picture(message):
-        clean[pictures.KEY] = message[pictures.KEY]
+        clean[PICTURE] = message[PICTURE]
     return clean
 
 

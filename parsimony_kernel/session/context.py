@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
-from parsimony_kernel.artifacts.provenance import environment
+from parsimony_kernel.artifacts.publish import environment
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage, request_message
 from parsimony_kernel.core.outputs import DataFrameObject

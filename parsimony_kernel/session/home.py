@@ -19,8 +19,7 @@ from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.redis_store import breakers_for
+from parsimony_kernel.limits.breaker import Breakers, breakers_for
 from parsimony_kernel.session.notebook_identity import adopt, history_name, name_in, plain_name
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past

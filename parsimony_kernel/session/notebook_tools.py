@@ -21,12 +21,9 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.session.turn_values import SessionError
-from parsimony_kernel.toolbox.mcp_client import Servers
-from parsimony_kernel.toolbox.mcp_servers import PREFIX
-from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.toolbox.mcp_client import PREFIX, Servers
 from parsimony_kernel.toolbox.publish_tools import publish_tools
-from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.variables import inspection_tools
+from parsimony_kernel.toolbox.run_tools import code_tools, inspection_tools, plan
 from parsimony_kernel.tools import Tool, Tools, tool
 
 Emit = Callable[[AgentEvent], None]

@@ -18,21 +18,19 @@ from typing import Any
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import admit, run_loop
-from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
-from parsimony_kernel.agent.run_evidence import persons_words
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes, persons_words
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
-from parsimony_kernel.core.chat import OFFLINE, ToolCall
+from parsimony_kernel.core.chat import OFFLINE, ToolCall, arguments_of
 from parsimony_kernel.core.conversation import AgentContext, snapshot_message
 from parsimony_kernel.core.effects import Effects
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
-from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.execution.frames import is_frame
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.run_scope import RunScope
@@ -43,7 +41,7 @@ from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import Files
 from parsimony_kernel.llm.cassette import CassetteMiss
-from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.providers import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session.context import TurnContext

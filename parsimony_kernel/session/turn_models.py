@@ -12,14 +12,11 @@ from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resol
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.cassette import FOLDER, Player, TurnRecorder, path_of, recorded
-from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
+from parsimony_kernel.llm import cassette
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
-from parsimony_kernel.llm.credentials import provider_of
-from parsimony_kernel.llm.providers import price_in_words
+from parsimony_kernel.llm.providers import price_in_words, provider_of
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.session.notebook_identity import NAMELESS
 from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions, sentence
@@ -128,14 +125,14 @@ class Cassettes:
             return models
         secrets = Secrets.of(models, self._environ)
         name = ", ".join(each.name for each in models)
-        recorder = TurnRecorder(
+        recorder = cassette.TurnRecorder(
             self._tape(),
-            RecordedTurn(request=words, occurrence=occurrence, model=name),
+            cassette.RecordedTurn(request=words, occurrence=occurrence, model=name),
             self._place(secrets),
             secrets,
             goes_on=goes_on,
         )
-        return tuple(recorded(each, recorder) for each in models)
+        return tuple(cassette.recorded(each, recorder) for each in models)
 
     def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
         around = mode_in(self._environ)
@@ -144,18 +141,20 @@ class Cassettes:
     def _place(self, secrets: Secrets) -> Place:
         return Place(self._folder, secrets.clean, frozenset(self._cells))
 
-    def _tape(self) -> Tape:
+    def _tape(self) -> cassette.Tape:
         if self._name == NAMELESS:
             raise SessionError(
                 "The notebook's name is unknown, so its recording has none. Save it as a "
                 "notebook, or set JPY_SESSION_NAME to its path before the kernel starts."
             )
-        tape = Tape(path_of(self._folder / self._name), self._name)
+        tape = cassette.Tape(cassette.path_of(self._folder / self._name), self._name)
         tape.read()  # raises if unreadable, so that a damaged file is never overwritten
         return tape
 
-    def _player(self, tape: Tape, words: str, occurrence: int, named: str | None) -> Player:
-        shown = f"{FOLDER}/{tape.path.name}"
+    def _player(
+        self, tape: cassette.Tape, words: str, occurrence: int, named: str | None
+    ) -> cassette.Player:
+        shown = f"{cassette.FOLDER}/{tape.path.name}"
         if not tape.exists:
             raise SessionError(
                 f"There is no recording to replay: {shown} is not beside {self._name!r}. Run the "
@@ -163,7 +162,7 @@ class Cassettes:
                 "keep the file with the notebook."
             )
         place = self._place(Secrets(self._environ))
-        player = Player(tape.read(), words, occurrence, place, shown=shown)
+        player = cassette.Player(tape.read(), words, occurrence, place, shown=shown)
         if named is not None and ", ".join(names_in(named, self._environ)) != player.name:
             raise SessionError(
                 f"This request was recorded with {player.name!r}, but the cell asks for {named!r}. "
@@ -191,7 +190,7 @@ def noting(models: Models, journal: SqliteJournal, run_id: str) -> Models:
                 why = f"Nothing was sent, because it could not be put on record. {exc}"
                 raise FailureRaised(CAPABILITY_GAP.failure(why, blockers=(why,))) from exc
 
-        return model if _is_stand_in(model) else WrapperModel(model, asked=put_down)
+        return model if _is_stand_in(model) else cassette.WrapperModel(model, asked=put_down)
 
     return tuple(map(logged, models))
 

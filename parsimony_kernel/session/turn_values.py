@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from parsimony_kernel.core.chat import arguments_of
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
-from parsimony_kernel.core.tool_calls import arguments_of
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share

@@ -24,7 +24,7 @@ from parsimony_kernel.execution.frames import is_plan
 from parsimony_kernel.execution.guard import computing
 from parsimony_kernel.identity import SnapshotKind
 from parsimony_kernel.lineage.script import SliceError, slice_of
-from parsimony_kernel.toolbox.variables import no_such_variable
+from parsimony_kernel.toolbox.run_tools import no_such_variable
 from parsimony_kernel.tools import Tools, tool
 
 _LAST_MOMENT_S = 0.3

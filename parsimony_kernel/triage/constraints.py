@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.core.kinds import Step
 
 Constraint = str | Callable[[Step], bool]
 

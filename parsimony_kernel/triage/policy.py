@@ -4,6 +4,10 @@
 also their class, for ``isinstance`` and ``match``. A policy is a frozen value, too: one field per
 type, each a strategy or ``None``. A type without a strategy falls back to ``default``, then to the
 strategy of document 004.
+
+``PolicyRecovery`` uses such a policy as the run's ``RecoveryPolicy``. Retry budgets stay the
+funnel's: a type of failure chooses the hint, never the number of attempts. Types that the policy
+doesn't state fall back to the default policy.
 """
 
 import random
@@ -11,10 +15,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from parsimony_kernel.core.causes import DefaultPolicy, is_for_a_person
+from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.fuzzy import nearest
-from parsimony_kernel.core.kinds import Action
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
+from parsimony_kernel.core.kinds import Action, Failure, FailureContext, FailureType, TriageContext
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.triage.classify import from_messages
 from parsimony_kernel.triage.taxonomy import column
 
 
@@ -144,13 +151,8 @@ async def escalate(context: FailureContext, message: str = "") -> RecoveryAction
     return Escalate(message or told)
 
 
-def _failed(context: FailureContext) -> Step:
-    """Return the failed step, or an empty one if it is unknown."""
-    return context.last_step or Step(0, "")
-
-
 def _seen(context: FailureContext) -> BaseException | str | None:
-    return context.raw_error or _failed(context).error
+    return context.raw_error or context.failed_step.error
 
 
 async def retry_with_tool_manifest(
@@ -160,7 +162,7 @@ async def retry_with_tool_manifest(
     known = list(tools) or list(context.run.tools)
     if context.attempts >= max_attempts:
         return Escalate(f"a tool that does not exist was called {context.attempts + 1} times")
-    called = _failed(context).tool_called
+    called = context.failed_step.tool_called
     hint = f"There is no tool {called!r}." if called else "That tool does not exist."
     if called and (likely := nearest(called, known)) is not None:
         hint += f" Did you mean {likely!r}?"
@@ -173,7 +175,7 @@ async def retry_with_schema_hint(
     context: FailureContext, *, max_attempts: int = 2
 ) -> RecoveryAction:
     """Retry with the validation error as a hint."""
-    seen, called = _seen(context) or "no details were given", _failed(context).tool_called
+    seen, called = _seen(context) or "no details were given", context.failed_step.tool_called
     if context.attempts >= max_attempts:
         return Escalate(f"the structure was wrong {context.attempts + 1} times: {seen}")
     where = f" of {called}" if called else ""
@@ -192,7 +194,7 @@ async def backoff_and_retry(
     A step that timed out may have taken effect: unless it is idempotent, or is known to have had no
     effect, a person is asked.
     """
-    step = _failed(context)
+    step = context.failed_step
     facts: dict[str, Any] = {**step.metadata, **context.metadata}
     effect = facts.get("effect")
     is_open = context.failure_type is FailureType.TIMEOUT and effect != "none"
@@ -221,7 +223,7 @@ async def replan(
         return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
     told = _HINTS.get(context.failure_type, _HINTS[FailureType.UNKNOWN]).format(
         rules="; ".join(context.run.constraints) or "what the task states",
-        tool=_failed(context).tool_called or "The tool",
+        tool=context.failed_step.tool_called or "The tool",
         task=context.original_task,
         error=_seen(context) or "no details",
     )
@@ -313,3 +315,73 @@ _NAMED = {**STRATEGIES, "replan_then_roll_back": _replan_then_roll_back}
 _DEFAULTS: Mapping[FailureType, Strategy] = {
     kind: _NAMED[column("strategy")[kind]] for kind in FailureType
 }
+
+
+@dataclass(frozen=True)
+class PolicyRecovery(DefaultPolicy):
+    """Recovery by ``policy``, with the default policy as the fallback.
+
+    ``plan`` is for a funnel that can await a strategy and use its full answer; ``decide`` is the
+    synchronous form.
+    """
+
+    policy: FailurePolicy
+
+    def decide(self, failure: Failure, state: RunState) -> Action:
+        """Return the action alone; the default policy's if the strategy would have to wait."""
+        if is_for_a_person(failure):
+            return super().decide(failure, state)
+        planning = self.plan(failure, state)
+        try:
+            planning.send(None)
+        except StopIteration as ended:
+            return self.action_of(ended.value, failure, state)
+        finally:
+            planning.close()
+        return super().decide(failure, state)
+
+    async def plan(
+        self, failure: Failure, state: RunState, run: TriageContext | None = None
+    ) -> RecoveryAction | None:
+        """Return the policy's plan for ``failure``; ``None`` if it states none for its type.
+
+        The funnel doesn't call this for failures that only a person may answer.
+        """
+        if self.policy.stated(failure.type) is None:
+            return None
+        return await self.policy.dispatch(context_of(failure, state, run))
+
+    def action_of(self, plan: RecoveryAction | None, failure: Failure, state: RunState) -> Action:
+        """Return the action that carries out ``plan``; a handoff if its budget is used up."""
+        if plan is None:
+            return super().decide(failure, state)
+        # A kind with no retries by default gets one if a strategy asks for it.
+        return self._within_budget(plan.carried_out_by, failure.kind, state, fewest_retries=1)
+
+
+def context_of(
+    failure: Failure, state: RunState, run: TriageContext | None = None
+) -> FailureContext:
+    """Build a strategy's context from the state of a run.
+
+    The history covers the failures in a row and restarts when a step succeeds. If a run has not
+    recorded it, the number of failures of this kind replaces it, without actions.
+    """
+    prior = state.failure_attempts.get(failure.kind, 0)
+    answered = [(each, _answer(name)) for each, name in state.recoveries]
+    return FailureContext(
+        failure_type=failure.type,
+        trajectory=from_messages(state.messages),
+        original_task=request_in(state.messages),
+        attempt_history=tuple(answered) or ((failure.type, None),) * prior,
+        raw_error=failure.explanation,
+        run=run or TriageContext(constraints=tuple(state.pinned_constraints)),
+        metadata={**failure.metadata, "effect": failure.effect.value},
+    )
+
+
+def _answer(name: str) -> RecoveryAction | None:
+    """Return the recovery action of that name, or the first that maps to the funnel's action."""
+    carried_out = (plan for plan in ACTIONS.values() if plan.carried_out_by.value == name)
+    made_of = ACTIONS.get(name) or next(carried_out, None)
+    return None if made_of is None else made_of()

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from parsimony_kernel.core.taxonomy import *
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import *
+from parsimony_kernel.core.kinds import FailureType
 
 _TABLE = tomllib.loads((files(__package__) / "taxonomy.toml").read_text(encoding="utf-8"))
 

@@ -14,10 +14,10 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.causes import DefaultPolicy
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import MAX_PINNED, AgentGuardrails
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import (
     AgentEvent,
     LLMCallCompleted,
@@ -26,8 +26,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.policy import DefaultPolicy
-from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.state import RunState, SuspensionRequest, TerminationRequest
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage.keyring import Keyring

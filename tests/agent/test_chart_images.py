@@ -10,9 +10,9 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.chart_images import drawn, picture_messages
+from parsimony_kernel.agent.prompts import observed, persons_words
 from parsimony_kernel.agent.renderer import IncrementalRenderer
-from parsimony_kernel.agent.run_evidence import observed, persons_words
-from parsimony_kernel.core import pictures
+from parsimony_kernel.core.conversation import pictures_in, sent_to, size_of
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.state import RunState
@@ -61,7 +61,7 @@ async def bodies(script: Iterable[Step], model: str = "openai/gpt-5") -> list[di
 
 
 def shown(body: dict[str, Any]) -> list[str]:
-    return [each for message in body["messages"] for each in pictures.pictures_in(message)]
+    return [each for message in body["messages"] for each in pictures_in(message)]
 
 
 @pytest.mark.parametrize(("model", "sees"), [("openai/gpt-5", 1), ("openai/gpt-3.5-turbo", 0)])
@@ -100,7 +100,7 @@ async def test_refused_picture_is_dropped_and_run_continues(refusal: str) -> Non
 def test_picture_is_at_most_1024_pixels_a_side(size: Any, told: Any) -> None:
     small = drawn(figure(*size))
     assert small is not None
-    assert pictures.size_of(small) == told
+    assert size_of(small) == told
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_same_chart_is_shown_once() -> None:
 
 def test_picture_cost_follows_pixels() -> None:
     (message,) = picture_messages([figure(750, 1_000)], [])
-    (sent,) = pictures.sent_to([message], sees=True)
+    (sent,) = sent_to([message], sees=True)
     assert tokens_in([message], []) == pytest.approx(1_000, abs=20)
     assert tokens_in([sent], []) == pytest.approx(1_000, abs=40)
 
@@ -142,5 +142,5 @@ def test_old_picture_is_dropped_with_its_results() -> None:
     messages = [{"role": "user", "content": "go"}, message, *[result] * 3]
     rendered = IncrementalRenderer().render(RunState(messages=messages), most=20_000)
     assert rendered[1]["content"] == f"{message['content']}: older, no longer shown"
-    assert not any(pictures.pictures_in(rendered[1]))
+    assert not any(pictures_in(rendered[1]))
     assert repair([message]) == [message]

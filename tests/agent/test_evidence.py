@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
-from parsimony_kernel.agent.run_evidence import came_since, observed, persons_words
+from parsimony_kernel.agent.prompts import (
+    came_since,
+    notebook_changes,
+    notebook_context,
+    observed,
+    persons_words,
+)
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls

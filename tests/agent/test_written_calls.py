@@ -15,7 +15,7 @@ from parsimony_kernel.core.events import RunCompleted, ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, raw_call, say
-from parsimony_kernel.toolbox.run_code import code_tools
+from parsimony_kernel.toolbox.run_tools import code_tools
 from parsimony_kernel.tools import Tools
 from tests.llm.dialects import WARNINGS
 from tests.scenarios.loops import gather

@@ -11,8 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from parsimony_kernel.artifacts.provenance import producing_code
-from parsimony_kernel.artifacts.publish import Kind, Published, Publisher, PublishError
+from parsimony_kernel.artifacts.publish import (
+    Kind,
+    Published,
+    Publisher,
+    PublishError,
+    producing_code,
+)
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,

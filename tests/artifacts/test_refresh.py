@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 import pytest
 
-from parsimony_kernel.artifacts import provenance
+from parsimony_kernel.artifacts import publish
 from parsimony_kernel.artifacts import refresh as refreshing
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.refresh import Refreshed, RefreshError, in_words, refresh_named
@@ -210,7 +210,7 @@ class TestASourceThatChangedBeforePublishing:
     async def test_large_source_is_reported_too(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(provenance, "MAX_HASHED_BYTES", 2)
+        monkeypatch.setattr(publish, "MAX_HASHED_BYTES", 2)
         (desk.root / "sales.csv").write_text("town,eur\nGraz,100\n")
         published = desk.publish("dataset", "by_town", "By town")
         assert "'sales.csv': changed since it was read" in published.note
@@ -255,7 +255,7 @@ class TestContentThatIsAnother:
     async def test_unmeasurably_large_file_is_noted(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(provenance, "MAX_HASHED_BYTES", 2)
+        monkeypatch.setattr(publish, "MAX_HASHED_BYTES", 2)
         published = await publish_frame(desk, "t = pd.read_csv('sales.csv')")
         (desk.root / "sales.csv").write_text("town,eur\nGraz,1\nWien,2\nGraz,4\n")
         await self.refused_then_accepted(desk, published, r"'sales\.csv' cannot be compared")

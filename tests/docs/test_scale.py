@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from parsimony_kernel.core.chat import Completion, ModelRequest
+from parsimony_kernel.core.events import AgentResult
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.run_scope import Permit, permitting
 from parsimony_kernel.testing.scripted import ScriptedModel, call

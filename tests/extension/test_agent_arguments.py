@@ -16,8 +16,7 @@ from parsimony_agent.arguments import (
     parse_cell,
     parse_command,
 )
-from parsimony_agent.completion import proposals
-from parsimony_agent.extension import install, uninstall
+from parsimony_agent.extension import install, proposals, uninstall
 from parsimony_agent.magics import doer
 from parsimony_agent.pending import Misuse
 

@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent.cell import Cells, locate
-from parsimony_agent.transform import asking, awaiting
+from parsimony_agent.extension import asking, awaiting
 
 
 def kernel_shell(msg_id: str, **metadata: object) -> Any:

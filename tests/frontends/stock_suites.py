@@ -47,7 +47,7 @@ def pytest_configure() -> None:
     if os.environ[KERNEL] == "ours":
         import ipykernel.ipkernel
 
-        from parsimony_kernel.kernel.kernel import ParsimonyKernel
+        from parsimony_kernel.kernel.app import ParsimonyKernel
 
         ipykernel.ipkernel.IPythonKernel = ParsimonyKernel
 

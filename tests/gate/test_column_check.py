@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind, RefusalError
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureType, RefusalError
 from parsimony_kernel.gate.column_check import columns_exist
 from parsimony_kernel.gate.stages import Attempt
 

@@ -12,13 +12,12 @@ from pydantic import BaseModel
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.effects import MemoryEffects, action_sha
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, FailureType
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate import stages
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES, Attempt
-from parsimony_kernel.patterns.handoff import ValidationResult
+from parsimony_kernel.patterns.critic import ValidationResult
 from parsimony_kernel.tools import OutputValidator, Tool, Tools, tool
 
 ORDER = {"order": "A102", "total": 12}

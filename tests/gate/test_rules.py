@@ -7,14 +7,13 @@ import pytest
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
-from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.taxonomy import Step
+from parsimony_kernel.core.config import ActionContract
+from parsimony_kernel.core.kinds import Failure, Step
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.gate.task_file import from_yaml
-from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tools, tool
 
 

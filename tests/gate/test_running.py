@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, FailureType
+from parsimony_kernel.core.state import SuspensionRequest, TerminationRequest
 from parsimony_kernel.gate import body
 from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text

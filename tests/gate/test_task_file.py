@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import Rules, task_stages

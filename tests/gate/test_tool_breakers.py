@@ -9,8 +9,7 @@ import pytest
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.effects import MemoryEffects
-from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Effect, Failure, FailureKind, FailureType
 from parsimony_kernel.gate.gate import Gate, StepOutcome, service_of
 from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers
 from parsimony_kernel.testing.manual_clock import ManualClock

@@ -19,13 +19,13 @@ from parsimony_kernel.limits.breaker import (
     BreakerStore,
     CircuitBreaker,
     CircuitOpenError,
+    RedisBreakers,
     Rule,
     State,
     T,
     Word,
     counts_as_failure,
 )
-from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.storage.database import MEMORY
 from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
 from parsimony_kernel.testing.manual_clock import START, ManualClock
@@ -183,7 +183,7 @@ from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
 store = JournalBreakers(SqliteJournal(place))
 """
 _IN_REDIS = """
-from parsimony_kernel.limits.redis_store import RedisBreakers
+from parsimony_kernel.limits.breaker import RedisBreakers
 store = RedisBreakers(f"unix://{place}")
 """
 _PROBER = """

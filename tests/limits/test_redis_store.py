@@ -12,15 +12,13 @@ import pytest
 
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.limits.breaker import (
+    KEEP_S,
+    PREFIX,
+    REDIS_URL,
     RETRY_S,
     Breakers,
     CircuitBreaker,
     CircuitOpenError,
-)
-from parsimony_kernel.limits.redis_store import (
-    KEEP_S,
-    PREFIX,
-    REDIS_URL,
     RedisBreakers,
     breakers_for,
 )

@@ -25,25 +25,23 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.llm.cassette import (
+    CassetteError,
     CassetteMiss,
     Player,
-    TurnRecorder,
-    difference,
-    path_of,
-    recorded,
-)
-from parsimony_kernel.llm.cassette_file import (
-    CassetteError,
     RecordedStep,
     RecordedTurn,
     Recording,
     Tape,
+    TurnRecorder,
+    WrapperModel,
+    difference,
     parse,
+    path_of,
+    recorded,
     to_text,
 )
 from parsimony_kernel.llm.request_key import Place, RequestKey
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, say

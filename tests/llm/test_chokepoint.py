@@ -9,8 +9,7 @@ import pytest
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import Beat, ChatModel, Completion, Delta, ModelRequest
-from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureType
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.chokepoint import (
     CLOSING_S,

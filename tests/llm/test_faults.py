@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.error_table import ROWS
-from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised, FailureType
 from parsimony_kernel.llm import litellm_model
 from parsimony_kernel.llm.faults import translate
 

@@ -12,11 +12,11 @@ from parsimony_kernel.agent.resolve import check_model, resolve_model
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.llm import chokepoint, credentials, litellm_model
+from parsimony_kernel.llm import chokepoint, litellm_model, providers
 from parsimony_kernel.llm.chokepoint import call_llm
-from parsimony_kernel.llm.credentials import PROVIDERS
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
 from parsimony_kernel.llm.providers import (
+    PROVIDERS,
     facts_of,
     is_known,
     known,
@@ -133,7 +133,7 @@ BASES: list[tuple[dict[str, Any], dict[str, str], str | None]] = [
 def test_destination_is_resolved(
     config: dict[str, Any], environ: dict[str, str], base: str | None
 ) -> None:
-    assert credentials.base_of(config, environ) == base
+    assert providers.base_of(config, environ) == base
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_destination_is_resolved(
     ],
 )
 def test_local_addresses_are_recognized(url: str | None, local: bool) -> None:
-    assert credentials.is_loopback(url) is local
+    assert providers.is_loopback(url) is local
 
 
 VERSIONS: list[tuple[str, str | None]] = [
@@ -211,13 +211,13 @@ def test_known_providers_match_litellm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "server"), [each for each in credentials.PROVIDERS.items() if each[1].is_own]
+    ("name", "server"), [each for each in providers.PROVIDERS.items() if each[1].is_own]
 )
-def test_own_server_is_found_by_its_variables(name: str, server: credentials.Provider) -> None:
+def test_own_server_is_found_by_its_variables(name: str, server: providers.Provider) -> None:
     config = {"model": f"{name}/x"}
     environ = {server.bases[0]: "http://127.0.0.1:9/v1", server.keys[0]: "value"}
-    assert credentials.base_of(config, environ) == "http://127.0.0.1:9/v1"
-    assert credentials.key_of(config, environ) == "value"
+    assert providers.base_of(config, environ) == "http://127.0.0.1:9/v1"
+    assert providers.key_of(config, environ) == "value"
     assert check_model(f"{name}/x", environ) is None
     assert (check_model(f"{name}/x", {}) is None) is (server.default is not None)
 

@@ -11,8 +11,9 @@ from parsimony_kernel.core.chat import Completion, Message, ModelRequest, Usage,
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.llm import litellm_model, thinking
+from parsimony_kernel.llm import litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
+from parsimony_kernel.llm.extras import given_back, without_secrets
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Raw, transcript_breach
@@ -162,8 +163,8 @@ async def test_reasoning_text_returns_where_required(model: str, comes_back: boo
 def test_signed_thinking_stays_with_its_model() -> None:
     parts = {"by": CLAUDE, "thinking_blocks": [thought("a")]}
     told = {"role": "assistant", "content": "So.", "opaque": json.dumps(parts)}
-    assert thinking.given_back([told], "openai/gpt-5") == [{"role": "assistant", "content": "So."}]
-    assert thinking.given_back([told], CLAUDE)[0]["thinking_blocks"] == [thought("a")]
+    assert given_back([told], "openai/gpt-5") == [{"role": "assistant", "content": "So."}]
+    assert given_back([told], CLAUDE)[0]["thinking_blocks"] == [thought("a")]
 
 
 @pytest.mark.parametrize(
@@ -171,13 +172,13 @@ def test_signed_thinking_stays_with_its_model() -> None:
 )
 def test_thinking_is_carried_whole_or_dropped(text: str, stays: bool) -> None:
     opaque = json.dumps({"by": CLAUDE, "thinking_blocks": [thought(text), hidden()]})
-    assert thinking.without_secrets(opaque, Secrets({}, [KEY])) == (opaque if stays else "")
+    assert without_secrets(opaque, Secrets({}, [KEY])) == (opaque if stays else "")
 
 
 @pytest.mark.parametrize("opaque", ["{", "[]", "null", '{"by": 3}', '"x"'])
 def test_unreadable_thinking_is_not_sent(opaque: str) -> None:
     told = {"role": "assistant", "content": "So.", "opaque": opaque}
-    assert thinking.given_back([told], CLAUDE) == [{"role": "assistant", "content": "So."}]
+    assert given_back([told], CLAUDE) == [{"role": "assistant", "content": "So."}]
 
 
 @pytest.mark.parametrize(("text", "thinks_on"), [("Which?", True), (f"With {KEY}?", False)])

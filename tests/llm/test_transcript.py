@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.llm.thinking import given_back
+from parsimony_kernel.llm.extras import given_back
 from parsimony_kernel.llm.transcript import MISSING_RESULT, Repairer, repair
 from parsimony_kernel.testing.provider import transcript_breach
 

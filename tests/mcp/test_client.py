@@ -28,7 +28,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import Step, call
-from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
+from parsimony_kernel.toolbox.mcp_client import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
 from tests.scenarios.loops import gather
 from tests.scenarios.notebooks import question

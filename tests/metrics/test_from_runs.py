@@ -9,8 +9,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.metrics import prometheus
-from parsimony_kernel.metrics.alerts import fired
-from parsimony_kernel.metrics.figures import Execution, executions, of_runs
+from parsimony_kernel.metrics.figures import Execution, executions, fired, of_runs
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool

@@ -8,11 +8,13 @@ import pytest
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.metrics import alerts
 from parsimony_kernel.metrics.figures import (
+    Alert,
     Execution,
     Figures,
+    alerts_to_text,
     executions,
+    fired,
     of_runs,
     to_json,
     to_text,
@@ -180,15 +182,15 @@ def test_table_has_one_line_per_figure() -> None:
 
 
 def test_alerts_are_one_line_with_remedy() -> None:
-    fired = alerts.fired(Figures(executions=8, looped=1, open_breakers=("m",)))
-    lines = alerts.to_text(fired).splitlines()
+    alerts = fired(Figures(executions=8, looped=1, open_breakers=("m",)))
+    lines = alerts_to_text(alerts).splitlines()
     assert [line.partition(". ")[0] for line in lines] == [
         "loop rate: 0.125 (threshold 0.05)",
         "breaker open: 1 (threshold 0)",
     ]
-    strict = alerts.Alert("steps", "steps", 0, "Too many steps.")
-    assert [alert.name for alert in alerts.fired(Figures(steps=1), [strict])] == ["steps"]
-    assert alerts.fired(Figures(), recovery_baseline=0.9) == ()
+    strict = Alert("steps", "steps", 0, "Too many steps.")
+    assert [alert.name for alert in fired(Figures(steps=1), [strict])] == ["steps"]
+    assert fired(Figures(), recovery_baseline=0.9) == ()
 
 
 def test_figures_are_json() -> None:

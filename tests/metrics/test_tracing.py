@@ -20,7 +20,7 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.providers import provider_of
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.metrics.tracing import Observer
 from parsimony_kernel.testing.manual_clock import START, ManualClock

@@ -11,8 +11,9 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
-from parsimony_kernel.core import taxonomy as made
+from parsimony_kernel.core import kinds as made
 from parsimony_kernel.core.chat import ModelRequest, ToolCall
+from parsimony_kernel.core.conversation import pictures_in
 from parsimony_kernel.core.events import (
     Handoff,
     RunCompleted,
@@ -21,19 +22,11 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.core.pictures import pictures_in
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.kinds import FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.share import (
-    KEPT_NAME,
-    Share,
-    Step,
-    kind_of,
-    shape_of,
-    shared,
-)
+from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shape_of, shared
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played

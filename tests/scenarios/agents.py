@@ -8,12 +8,19 @@ from typing import Any
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.core.causes import DefaultPolicy
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, is_terminal, parse_event
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    AgentResult,
+    Handoff,
+    collect,
+    is_terminal,
+    parse_event,
+)
 from parsimony_kernel.core.kinds import FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy
-from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool

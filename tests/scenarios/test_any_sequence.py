@@ -13,8 +13,7 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import Completion, answer
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import AgentEvent, is_terminal, parse_event
-from parsimony_kernel.core.results import collect
+from parsimony_kernel.core.events import AgentEvent, collect, is_terminal, parse_event
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.manual_clock import ManualClock

@@ -11,10 +11,9 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core import causes
-from parsimony_kernel.core.causes import CAUSES, Cause, Rung, cause_of
+from parsimony_kernel.core.causes import CAUSES, Cause, DefaultPolicy, Rung, cause_of
 from parsimony_kernel.core.chat import ChatModel, Usage
-from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract, AgentGuardrails
 from parsimony_kernel.core.effects import MemoryEffects
 from parsimony_kernel.core.events import (
     AgentError,
@@ -26,7 +25,6 @@ from parsimony_kernel.core.events import (
     is_terminal,
 )
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval, Approving
@@ -44,7 +42,7 @@ from parsimony_kernel.testing.scripted import (
     raw_call,
     say,
 )
-from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tool, ToolResult, tool
 
 from .agents import ended_by

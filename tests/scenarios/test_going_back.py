@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
@@ -19,15 +19,14 @@ from parsimony_kernel.core.events import (
     ToolEvent,
     UserInputRequested,
 )
-from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
-from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
 from parsimony_kernel.view.blocks import RunView

@@ -25,12 +25,12 @@ from parsimony_kernel.core.events import (
     ToolResultObserved,
     UserInputRequested,
 )
+from parsimony_kernel.core.kinds import FailureType
 from parsimony_kernel.core.state import RunState, SuspensionRecord
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm.chokepoint import FINISHING_S
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
-from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import ToolResult, tool
 
 from .loops import DONE, DOWN, actions, bare, begun, gather, run

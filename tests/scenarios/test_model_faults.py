@@ -12,14 +12,8 @@ from itertools import count, repeat
 import pytest
 
 from parsimony_kernel.core.chat import Completion, answer
-from parsimony_kernel.core.events import (
-    Handoff,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
-from parsimony_kernel.core.kinds import FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.events import Handoff, RunCompleted, ToolEvent, UserInputRequested
+from parsimony_kernel.core.kinds import FailureKind, FailureType
 from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
 from tests.llm.dialects import LITELLM_WARNINGS

@@ -21,16 +21,14 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType, TriageContext
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.tools import tool
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, RecoveryAction
 
 from .loops import DONE, actions, bare, run
 
@@ -60,7 +58,7 @@ def agent(
     *steps: Step, policy: FailurePolicy | None = None, classify: Any = None, **limits: Any
 ) -> SimpleNamespace:
     who = bare(*steps, tools=[breaks], **limits)
-    who.policy = policy_as_recovery(policy or FailurePolicy())
+    who.policy = PolicyRecovery(policy or FailurePolicy())
     who.classifier = classify and SimpleNamespace(classify=classify)
     return who
 

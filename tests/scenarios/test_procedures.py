@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,

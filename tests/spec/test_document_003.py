@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parsimony_kernel.agent.events import AgentError, AgentEvent, RunCompleted, RunStarted
 from parsimony_kernel.agent.failure.kinds import Effect, Failure, FailureKind
-from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.loops import Repetition, not_repeating
@@ -26,10 +26,16 @@ from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
 from parsimony_kernel.metrics import figures
-from parsimony_kernel.metrics.alerts import fired
-from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.metrics.figures import Figures, fired
 from parsimony_kernel.metrics.prometheus import AgentMetrics
-from parsimony_kernel.patterns.critic import ActionMismatch, review, validate_action_contract
+from parsimony_kernel.patterns.critic import (
+    ActionMismatch,
+    ValidationResult,
+    reflect,
+    review,
+    validate_action_contract,
+    validated_handoff,
+)
 from parsimony_kernel.patterns.escalation import (
     ApprovalError,
     Approvals,
@@ -37,23 +43,24 @@ from parsimony_kernel.patterns.escalation import (
     EscalationRequest,
     HumanInTheLoop,
 )
-from parsimony_kernel.patterns.fallback import FallbackChain
-from parsimony_kernel.patterns.handoff import ValidationResult, validated_handoff
-from parsimony_kernel.patterns.loop_breaker import LoopBreaker
-from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent
-from parsimony_kernel.patterns.recovery_path import recovery_path
-from parsimony_kernel.patterns.reflexion import reflect
+from parsimony_kernel.patterns.guardrails import (
+    BudgetExhausted,
+    LoopBreaker,
+    PinnedConstraintsAgent,
+    TokenBudget,
+)
 from parsimony_kernel.patterns.retrying import (
     MAX_RETRY_AFTER_S,
+    FallbackChain,
     RateLimitExceeded,
     RetryableModelError,
     UpstreamTimeout,
     UpstreamUnavailable,
     call_llm_with_retry,
     normalize_provider_error,
+    recovery_path,
     with_retry,
 )
-from parsimony_kernel.patterns.token_budget import BudgetExhausted, TokenBudget
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType

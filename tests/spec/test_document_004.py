@@ -10,13 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.agent.failure import Action, Failure, FailureKind, RecoveryPolicy
 from parsimony_kernel.agent.state import RunState
-from parsimony_kernel.core.evidence import step_of
+from parsimony_kernel.core.error_table import step_of
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
-from parsimony_kernel.triage.classify import HybridClassifier, RulesClassifier
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.llm_classifier import LLMClassifier
-from parsimony_kernel.triage.policy import FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.classify import HybridClassifier, LLMClassifier, RulesClassifier
+from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, RecoveryAction
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
 
 # In the document's order, with ours in its place before the last.
@@ -447,7 +445,7 @@ def test_each_plan_becomes_its_action(plan: RecoveryAction, action: Action) -> N
     async def strategy(ctx: FailureContext) -> RecoveryAction:
         return plan
 
-    policy = policy_as_recovery(FailurePolicy(SCHEMA_MISMATCH=strategy))
+    policy = PolicyRecovery(FailurePolicy(SCHEMA_MISMATCH=strategy))
     failure = Failure(
         FailureKind.tool_error, "it broke", metadata={"type": FailureType.SCHEMA_MISMATCH}
     )

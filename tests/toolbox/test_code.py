@@ -12,9 +12,7 @@ from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.toolbox.run_code import code_tools
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
-from parsimony_kernel.toolbox.variables import inspection_tools
+from parsimony_kernel.toolbox.run_tools import code_tools, inspection_tools, stored_file_tools
 from tests.scenarios.loops import gather
 
 # Real seconds; code that is to be stopped at its deadline has no other clock.

@@ -13,9 +13,8 @@ from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.error_table import KNOWN, ROWS
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, parse_event
-from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.kinds import FailureKind, FailureType
 from parsimony_kernel.core.outputs import FigureObject, PrimitiveObject
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.remote_client import RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError

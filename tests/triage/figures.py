@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import FailureType
 from parsimony_kernel.triage.classify import RulesClassifier
 
 from .labelled import Entry, Part, Shape, entries

@@ -29,8 +29,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from parsimony_kernel.core.evidence import step_of
-from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.error_table import step_of
+from parsimony_kernel.core.kinds import FailureType, Step
 
 FOLDER = Path(__file__).parent / "corpus"
 TUNING_PERCENT = 60

@@ -11,13 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.evidence import MAX_WORDS, evidence_of, facts_of, step_of
-from parsimony_kernel.core.kinds import Failure, FailureKind, FailureRaised, RefusalError
-from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
+from parsimony_kernel.core.error_table import MAX_WORDS, evidence_of, facts_of, step_of
+from parsimony_kernel.core.kinds import (
+    Failure,
+    FailureKind,
+    FailureRaised,
+    FailureType,
+    RefusalError,
+    Step,
+    TriageContext,
+)
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, say
-from parsimony_kernel.triage.classify import RulesClassifier, from_messages
-from parsimony_kernel.triage.llm_classifier import LLMClassifier
+from parsimony_kernel.triage.classify import LLMClassifier, RulesClassifier, from_messages
 
 UNKNOWN = FailureType.UNKNOWN
 

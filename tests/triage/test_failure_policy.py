@@ -16,18 +16,26 @@ from parsimony_kernel.core.causes import (
     STEPS_USED,
     TIME_USED,
     Cause,
+    DefaultPolicy,
 )
 from parsimony_kernel.core.conversation import opening
 from parsimony_kernel.core.events import UserInputRequested
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.core.kinds import (
+    Action,
+    Failure,
+    FailureContext,
+    FailureKind,
+    FailureType,
+    Step,
+    TriageContext,
+)
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step, TriageContext
-from parsimony_kernel.triage.failure_recovery import context_of, policy_as_recovery
 from parsimony_kernel.triage.policy import (
     FailurePolicy,
+    PolicyRecovery,
     RecoveryAction,
     backoff_and_retry,
+    context_of,
     escalate,
     replan,
     resume_from_subgoal,
@@ -189,7 +197,7 @@ def answering(action: RecoveryAction) -> FailurePolicy:
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_default_answers_what_policy_omits(kind: FailureKind) -> None:
-    policy = policy_as_recovery(FailurePolicy())
+    policy = PolicyRecovery(FailurePolicy())
     for prior in range(4):
         state = RunState(failure_attempts={kind: prior})
         each = failure(kind)
@@ -202,7 +210,7 @@ def test_default_answers_what_policy_omits(kind: FailureKind) -> None:
     ("plan", "allowed"), [(RecoveryAction.RETRY(), 2), (RecoveryAction.REPLAN(), 1)]
 )
 def test_stubborn_strategy_ends_at_kinds_budget(plan: RecoveryAction, allowed: int) -> None:
-    policy = policy_as_recovery(answering(plan))
+    policy = PolicyRecovery(answering(plan))
     actions = [
         policy.decide(failure(), RunState(failure_attempts={FailureKind.tool_error: prior}))
         for prior in range(4)
@@ -216,7 +224,7 @@ async def test_waiting_strategy_needs_a_waiting_funnel() -> None:
         await asyncio.sleep(0)
         return RecoveryAction.ABORT(reason="thought about it")
 
-    policy = policy_as_recovery(FailurePolicy(default=slow))
+    policy = PolicyRecovery(FailurePolicy(default=slow))
     state = RunState()
     plan = await policy.plan(failure(), state)
     assert plan == RecoveryAction.ABORT(reason="thought about it")
@@ -251,7 +259,7 @@ def test_strategy_sees_request_steps_and_count() -> None:
 @pytest.mark.parametrize("cause", [NOT_APPROVED, STEPS_USED, TIME_USED, BUDGET_USED, AMBIGUOUS])
 async def test_questions_for_people_reach_people(cause: Cause) -> None:
     class Agent:
-        policy = policy_as_recovery(answering(RecoveryAction.REPLAN()))
+        policy = PolicyRecovery(answering(RecoveryAction.REPLAN()))
         suspension_secret = "secret"
 
     signs: dict[str, Any] = dict.fromkeys(cause.signs, "y")

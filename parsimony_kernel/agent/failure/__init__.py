@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = {
-    "core.tool_calls": "loop_signature",
-    "core.endings": "SuspensionRequest TerminationRequest",
+    "core.chat": "loop_signature",
+    "core.state": "SuspensionRequest TerminationRequest",
     "core.kinds": "Action Failure FailureKind FailureRaised default_action_for",
-    "core.policy": "DefaultPolicy RecoveryPolicy",
+    "core.causes": "DefaultPolicy RecoveryPolicy",
     "agent.failure.detectors": "accumulate_usage post_llm post_tool pre_step record_tool_call",
     "agent.failure.recovery": "handle_failure",
     "agent.failure.suspension": (

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.core import causes
+from parsimony_kernel.core.chat import arguments_of, loop_signature, tool_name_of
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.tool_calls import arguments_of, loop_signature, tool_name_of
 
 _log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-from parsimony_kernel.core.policy import *
+from parsimony_kernel.core.causes import *

@@ -16,15 +16,14 @@ from typing import Any, Protocol, Self, TypeVar
 
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core import kinds
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
+from parsimony_kernel.core.causes import GOAL_DRIFT, DefaultPolicy, RecoveryPolicy, is_for_a_person
 from parsimony_kernel.core.choices import LIMITS, MORE, Choice, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState, remember
-from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.triage.policy import RecoveryAction, Retry, Rollback
 
@@ -91,7 +90,7 @@ class RecoveryContext:
 class Surroundings(Protocol):
     """The funnel's interface to a run, beside its state."""
 
-    def known(self) -> TriageContext:
+    def known(self) -> kinds.TriageContext:
         """Return the facts about the run for a strategy."""
 
     def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
@@ -144,7 +143,7 @@ async def answer(
     action = _permitted(wanted, failure)
     strategy, words = plan.name if plan else "", correction if action is wanted else ""
     prior = state.failure_attempts.get(kind, 0)
-    if HELD not in failure.metadata:  # waiting for approval is no failure
+    if kinds.HELD not in failure.metadata:  # waiting for approval is no failure
         state.record_failure_attempt(kind)
         state.lessons_learned = remember(state.lessons_learned, shown)
         state.note_recovery(failure.type, strategy or action.value)
@@ -193,7 +192,7 @@ def _ending(
             choices=metadata.get("choices") or (MORE if is_limit else ()),
             kind=kind,
             originating_guard=metadata.get(GUARD, ""),
-            pending_effect=metadata.get(EFFECT_KEY, ""),
+            pending_effect=metadata.get(kinds.EFFECT_KEY, ""),
         )
     words = words or failure.explanation
     if action is Action.stop:
@@ -334,7 +333,7 @@ async def _decided(
 
     Returns the action, its plan, and the plan's text. Falls back to the default policy if the
     policy raises, times out or returns no action. A policy with ``plan`` and ``action_of`` (see
-    ``triage.failure_recovery``) is awaited, unless only a person may answer. Raises ``Cancelled``
+    ``triage.policy``) is awaited, unless only a person may answer. Raises ``Cancelled``
     when the run is stopped first.
     """
     policy: Any = context.policy

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from parsimony_kernel.core.endings import SuspensionRequest as SuspensionRequest
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
+from parsimony_kernel.core.state import SuspensionRequest as SuspensionRequest
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 

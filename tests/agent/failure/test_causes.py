@@ -19,8 +19,7 @@ from parsimony_kernel.core.causes import (
     has_open_type,
     is_for_a_person,
 )
-from parsimony_kernel.core.kinds import GUIDANCE, Effect, Failure, FailureKind
-from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.kinds import GUIDANCE, Effect, Failure, FailureKind, FailureType
 
 PACKAGE = Path(__file__).parents[3] / "parsimony_kernel"
 ENDS = {Rung.ask_user, Rung.handoff}

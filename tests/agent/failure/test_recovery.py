@@ -17,17 +17,11 @@ from parsimony_kernel.agent.failure import (
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Usage, answer
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    UserInputRequested,
-)
+from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, UserInputRequested
+from parsimony_kernel.core.kinds import FailureContext
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.triage.failure_recovery import policy_as_recovery
-from parsimony_kernel.triage.policy import Escalate, FailurePolicy, RecoveryAction
+from parsimony_kernel.triage.policy import Escalate, FailurePolicy, PolicyRecovery, RecoveryAction
 
 
 def agent(clock: ManualClock | None = None) -> SimpleNamespace:
@@ -104,7 +98,7 @@ def planning(strategy: Strategy, clock: ManualClock | None = None) -> SimpleName
             return await planned(context)
 
     who = agent(clock)
-    who.policy = policy_as_recovery(Undispatched(default=planned))
+    who.policy = PolicyRecovery(Undispatched(default=planned))
     return who
 
 
