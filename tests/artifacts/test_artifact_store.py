@@ -225,9 +225,7 @@ def test_empty_workspace_says_so(tmp_path: Path) -> None:
         ArtifactStore(tmp_path).find("sales")
 
 
-def test_path_finds_snapshot_and_name_finds_newest(
-    tmp_path: Path,
-) -> None:
+def test_path_finds_snapshot_and_name_finds_newest(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     first, second = (store.publish(_entry(data), data)[0] for data in (b"v1", b"v2"))
     assert store.find("df") == second

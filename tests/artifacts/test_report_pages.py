@@ -27,10 +27,7 @@ from tests.artifacts.report_cases import (
 def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
     published = publisher.publish(
-        "report",
-        f"{BODY}\n![Table](artifact:monthly)",
-        title="How warm?",
-        run_id="r",
+        "report", f"{BODY}\n![Table](artifact:monthly)", title="How warm?", run_id="r"
     )
     page = page_of(publisher, published)
     seen = assert_needs_nothing(page)

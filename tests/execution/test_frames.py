@@ -15,12 +15,7 @@ import pytest
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
-from parsimony_kernel.execution.frames import (
-    MODEL_BYTES,
-    SPELLED_ROWS,
-    SPELLED_TEXTS,
-    frame,
-)
+from parsimony_kernel.execution.frames import MODEL_BYTES, SPELLED_ROWS, SPELLED_TEXTS, frame
 
 
 def summary(value: Any) -> DataFrameObject:

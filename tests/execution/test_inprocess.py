@@ -70,9 +70,7 @@ async def test_hostile_deadline_exception_is_reported(
     assert output.error.message.startswith("timeout: the code was stopped after 0.3 s")
 
 
-async def test_blocking_text_in_c_is_abandoned_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_blocking_text_in_c_is_abandoned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release
     monkeypatch.setattr(base, "_ERROR_S", 0.05)

@@ -16,11 +16,7 @@ import pytest
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
-from parsimony_kernel.execution.interrupt import (
-    CodeGuard,
-    stop_on_sigint,
-    stop_running_code,
-)
+from parsimony_kernel.execution.interrupt import CodeGuard, stop_on_sigint, stop_running_code
 
 # Guards against a hang, half of what the code would take that is stopped.
 PATIENCE_S = 30.0

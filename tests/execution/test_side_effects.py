@@ -53,9 +53,7 @@ class Desk:
 
     def new_permit(self, *allowed: ReachKind) -> Permit:
         return Permit(
-            self.workspace,
-            lambda reach, lines: reach.kind in allowed,
-            lambda reach: reach.sentence,
+            self.workspace, lambda reach, lines: reach.kind in allowed, lambda reach: reach.sentence
         )
 
     async def run(self, code: str, *, seconds: float | None = 20) -> KernelOutput:
@@ -577,12 +575,7 @@ class TestOnRecord:
             "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
             "open('OUTSIDE/y', 'w').close()"
         )
-        assert noted == [
-            "outside_write acts []",
-            "ended",
-            "outside_write acts ['x']",
-            "ended",
-        ]
+        assert noted == ["outside_write acts []", "ended", "outside_write acts ['x']", "ended"]
 
     async def test_error_ends_intent_and_deadline_does_not(self, desk: Desk) -> None:
         noted = self.noting(desk)

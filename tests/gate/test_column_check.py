@@ -31,12 +31,7 @@ CARS = pd.DataFrame(
     }
 )
 WEATHER = pd.DataFrame(
-    {
-        "temp_max": [12.8, 10.6],
-        "temp_min": [5.0, 2.8],
-        "temp_mean": [8.9, 6.7],
-        "wind": [4.7, 4.5],
-    },
+    {"temp_max": [12.8, 10.6], "temp_min": [5.0, 2.8], "temp_mean": [8.9, 6.7], "wind": [4.7, 4.5]},
     index=pd.Index(["2012-01-01", "2012-01-02"], name="day"),
 )
 

@@ -230,10 +230,7 @@ async def test_keepalives_extend_a_long_answer_silently() -> None:
 async def test_reader_time_is_not_model_silence() -> None:
     clock = ManualClock()
     stream = call_llm(
-        Fake(Delta("Hello"), say("Hello")),
-        REQUEST,
-        cancellation=CancellationRequest(),
-        clock=clock,
+        Fake(Delta("Hello"), say("Hello")), REQUEST, cancellation=CancellationRequest(), clock=clock
     )
     await anext(stream)
     assert clock.monotonic() == 0.0

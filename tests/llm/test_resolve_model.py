@@ -16,13 +16,7 @@ from parsimony_kernel.llm import chokepoint, credentials, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.credentials import PROVIDERS
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, self_check
-from parsimony_kernel.llm.providers import (
-    facts_of,
-    is_known,
-    known,
-    price_in_words,
-    suggestion,
-)
+from parsimony_kernel.llm.providers import facts_of, is_known, known, price_in_words, suggestion
 from parsimony_kernel.testing.scripted import ScriptedModel
 
 ROOT = Path(__file__).parents[2]

@@ -17,12 +17,7 @@ from parsimony_kernel.agent.failure import (
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Usage, answer
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    UserInputRequested,
-)
+from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, UserInputRequested
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.manual_clock import ManualClock

@@ -210,10 +210,7 @@ async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
 
 @pytest.mark.parametrize(
     ("request_", "variable"),
-    [
-        ("publish it", "mean_horsepower_by_year"),
-        ("publish the table", "mean_horsepower_by_year"),
-    ],
+    [("publish it", "mean_horsepower_by_year"), ("publish the table", "mean_horsepower_by_year")],
 )
 async def test_the_newest_is_published(tables: Notebook, request_: str, variable: str) -> None:
     plots = ("plot mean horsepower by origin", "plot mean wind by weather")
