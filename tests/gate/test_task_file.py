@@ -111,11 +111,8 @@ def test_single_rule_and_identifier_suffice() -> None:
         ("Never be", "Never: be", "line 12: constraints: a line of text is exp"),
         ("Never", "Never" * 80, "constraints: String should have at most 300 characters"),
         ("policy", "  - a\n" * 4 + "policy", "constraints: Tuple should have at most 5 items"),
-        (
-            "EXTERNAL_",
-            "EXTERN_",
-            "line 16: there is no type of failure 'EXTERN_FAULT'; did you mean",
-        ),
+        ("EXTERNAL_", "EXTERN_",
+         "line 16: there is no type of failure 'EXTERN_FAULT'; did you mean"),
         ("backoff_and", "backof_and", "line 16: there is no strategy 'backof_and_retry'; did you"),
         ("escalate", "{strategy: replan}", "line 18: default: a line of text is exp"),
         ("escalate", "&x [*x]", "line 18: an alias (*) repeats this; write"),
@@ -138,17 +135,14 @@ def test_single_rule_and_identifier_suffice() -> None:
         (WHOLE, "policy: escalate", "line 1: policy: Input should be a valid dictionary"),
         (WHOLE, "", "task.yaml: the file: Input should be a valid dictionary"),
         (WHOLE, "contract: [", "line 1: this is not valid YAML"),
-        (
-            WHOLE,
-            "forbid_tools: [refnd]",
-            "line 1: there is no tool 'refnd'; did you mean 'refund'?",
-        ),
+        (WHOLE, "forbid_tools: [refnd]",
+         "line 1: there is no tool 'refnd'; did you mean 'refund'?"),
         (WHOLE, "max_words: many", "line 1: max_words: Input should be a valid integer"),
         (WHOLE, "max_tool_calls: -1", "line 1: max_tool_calls: Input should be greater than or"),
         (WHOLE, "forbid_text: []", "line 1: this is empty; fill it in"),
         (WHOLE, "forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
-)
+)  # fmt: skip
 def test_error_names_line_and_remedy(old: str, new: str, said: str) -> None:
     assert old in WHOLE
     problems = problems_of(lambda: read(WHOLE.replace(old, new)))

@@ -227,32 +227,18 @@ async def test_maximum_output_is_sent(
 ODD = "hunter2-my.odd=key/1234567"
 SECRETS: list[tuple[str, dict[str, Any], set[str], set[str]]] = [
     ("the key", {"api_key": "abc12"}, {"abc12"}, set()),
-    (
-        "a gateway's header",
-        {"api_key": KEY, "extra_headers": {"X-Gate": ODD, "X-Title": "My notebook"}},
-        {KEY, ODD},
-        {"My notebook", "notebook"},
-    ),
-    (
-        "a scheme",
-        {"headers": {"Authorization": f"Bearer {ODD}", "X-Retry": "3"}},
-        {ODD, f"Bearer {ODD}"},
-        {"3", "Bearer"},
-    ),
-    (
-        "a cloud's credentials",
-        {"aws_secret_access_key": ODD, "aws_session_token": "t0k", "aws_region_name": "eu-west-1"},
-        {ODD, "t0k"},
-        {"eu-west-1"},
-    ),
+    ("a gateway's header",
+     {"api_key": KEY, "extra_headers": {"X-Gate": ODD, "X-Title": "My notebook"}}, {KEY, ODD},
+     {"My notebook", "notebook"}),
+    ("a scheme", {"headers": {"Authorization": f"Bearer {ODD}", "X-Retry": "3"}},
+     {ODD, f"Bearer {ODD}"}, {"3", "Bearer"}),
+    ("a cloud's credentials",
+     {"aws_secret_access_key": ODD, "aws_session_token": "t0k", "aws_region_name": "eu-west-1"},
+     {ODD, "t0k"}, {"eu-west-1"}),
     ("deep down", {"extra_body": {"auth": {"client_secret": ODD}}, "max_tokens": 5}, {ODD}, {"5"}),
-    (
-        "an address",
-        {"api_base": f"http://user:{ODD.replace('/', '-')}@127.0.0.1:1/v1"},
-        {ODD.replace("/", "-")},
-        {"user"},
-    ),
-]
+    ("an address", {"api_base": f"http://user:{ODD.replace('/', '-')}@127.0.0.1:1/v1"},
+     {ODD.replace("/", "-")}, {"user"}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

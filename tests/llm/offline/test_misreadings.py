@@ -573,21 +573,15 @@ async def test_what_readers_were_told_wrongly(notebook: Notebook, request_: str,
         (["number of rows by hive"], ": H1, 2. H2, 2. Others too. H4, 2. H5, 2."),
         (["share of rows where reason is missing"], "(reason is missing): 40 %."),
         # Rows that were kept are another table, and stay so.
-        (
-            ["keep only Carnica", "mean honey_kg by fed", "mean honey_kg"],
-            "Used all of `hives`, not the rows before.",
-        ),
-        (
-            ["keep only Carnica", "mean honey_kg"],
-            "Mean honey: 55 kg. Used all of `hives`, not the rows before.",
-        ),
+        (["keep only Carnica", "mean honey_kg by fed", "mean honey_kg"],
+         "Used all of `hives`, not the rows before."),
+        (["keep only Carnica", "mean honey_kg"],
+         "Mean honey: 55 kg. Used all of `hives`, not the rows before."),
         (["keep the last 2 rows", "mean honey_kg"], "Used all of `hives`, not the rows before."),
-        (
-            ["keep the top 2 rows by honey_kg", "mean honey_kg"],
-            "Used all of `hives`, not the rows before.",
-        ),
+        (["keep the top 2 rows by honey_kg", "mean honey_kg"],
+         "Used all of `hives`, not the rows before."),
     ],
-)
+)  # fmt: skip
 async def test_what_was_silently_another_thing(
     notebook: Notebook, requests: list[str], said: str
 ) -> None:
