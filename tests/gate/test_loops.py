@@ -182,18 +182,6 @@ def test_long_texts_are_compared_whole() -> None:
     assert first_loop([steps[0]] * 3) is not None
 
 
-def test_loop_state_survives_suspension() -> None:
-    for _, steps, number, _ in LOOPS:
-        repetition = Repetition()
-        for name, args, observation in steps[: number - 1]:
-            repetition = repetition.after(name, args, observation)
-            again = Repetition.from_json(json.loads(json.dumps(repetition.to_json())))
-            assert again == repetition
-            repetition = again
-        name, args, _ = steps[number - 1]
-        assert repetition.before(name, args) is not None
-
-
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

@@ -253,13 +253,6 @@ async def test_unfinished_write_of_another_run_is_asked_about(office: Office) ->
     assert office.sent == []
 
 
-async def test_only_same_action_and_inputs_block(office: Office) -> None:
-    begun(office.effects)
-    gate = Gate(Tools([sending(office)]), timeout_s=5, effects=office.effects, run_id="r2")
-    assert (await gate.step("send", {"to": "bob"})).ok
-    assert office.sent == ["bob"]
-
-
 @pytest.mark.parametrize("happened", [True, False])
 async def test_persons_answer_settles_both_runs(office: Office, happened: bool) -> None:
     begun(office.effects)
