@@ -307,17 +307,6 @@ async def test_unreadable_effect_counts_as_uncertain(idempotent: bool) -> None:
     assert failure_of(await step(given)).effect is expected
 
 
-async def test_unreadable_object_is_passed_on_as_text() -> None:
-    class Hidden:
-        @property  # type: ignore[misc]
-        def __class__(self) -> type:
-            raise RuntimeError("mine")
-
-    outcome = await step(giving(Hidden))
-    assert outcome.ok
-    assert isinstance(outcome.result.data, str)
-
-
 @pytest.mark.parametrize(
     ("options", "effect"),
     [

@@ -244,20 +244,17 @@ def begun(effects: Effects) -> None:
     assert effects.intend(KEY, "send", INPUTS)
 
 
-async def test_unfinished_write_of_another_run_is_asked_about(office: Office) -> None:
-    begun(office.effects)
-    failure = failure_of(await in_another_run(sending(office), office.effects))
-    assert failure.effect is Effect.uncertain
-    assert failure.suggested_action is Action.ask_user
-    assert failure.metadata[EFFECT_KEY] == action_sha("send", INPUTS, run_id="r2")
-    assert office.sent == []
-
-
 @pytest.mark.parametrize("happened", [True, False])
-async def test_persons_answer_settles_both_runs(office: Office, happened: bool) -> None:
+async def test_unknown_write_is_asked_about_and_the_answer_settles_both_runs(
+    office: Office, happened: bool
+) -> None:
     begun(office.effects)
     write = sending(office)
-    key = failure_of(await in_another_run(write, office.effects)).metadata[EFFECT_KEY]
+    failure = failure_of(await in_another_run(write, office.effects))
+    assert (failure.effect, failure.suggested_action) == (Effect.uncertain, Action.ask_user)
+    assert office.sent == []
+    key = failure.metadata[EFFECT_KEY]
+    assert key == action_sha("send", INPUTS, run_id="r2")
     if happened:
         office.effects.commit(key, {"confirmed": True})
         assert (await in_another_run(write, office.effects)).envelope["result"] == {
