@@ -12,7 +12,6 @@ from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.model_calls import ModelCalls
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import DefaultPolicy
 from parsimony_kernel.core.chat import Completion
@@ -26,7 +25,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.state import RunState, SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.state import RunState
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage.keyring import Keyring
@@ -148,34 +147,10 @@ def test_run_reads_settings_once_and_keys_when_needed() -> None:
     assert context.signing_key("older") == ("b", "")
 
 
-# The tools that end a run.
-
-
-TOOLS = termination_tools()
-
-
-async def test_termination_tools_return_values() -> None:
-    done = await TOOLS["return_done"].function(summary=" ok ")
-    assert done.data == TerminationRequest("ok")
-    assert done.data.is_done
-    unable = await TOOLS["return_unable"].function(
-        rationale="no", blockers=["a"], suggested_next_steps=["b", ""]
-    )
-    assert unable.data == TerminationRequest("no", ("a",), ("b",))
-    asked = await TOOLS["ask_user"].function(question="Which?", choices=["x", "y"])
-    assert asked.data == SuspensionRequest("Which?", None, ("x", "y"))
-
-
 # The models of a run behind their breakers: who is asked, and what each answer teaches.
 
 
 DOWN = ConnectionError("reset")
-
-
-class _Status(Exception):
-    def __init__(self, status_code: int) -> None:
-        super().__init__(f"status {status_code}")
-        self.status_code = status_code
 
 
 def model_calls(
@@ -208,13 +183,6 @@ class Asked:
     async def fails(self, times: int) -> None:
         for _ in range(times):
             assert isinstance(await self.answer(), Failure)
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_bad_requests_do_not_count_against_provider(status: int) -> None:
-    asked = Asked(*[_Status(status)] * 6)
-    await asked.fails(6)
-    assert asked.state == "closed"
 
 
 async def test_cancelled_probe_frees_its_slot() -> None:

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,19 +205,27 @@ def test_refusal_names_next_call_and_failure_appears_once() -> None:
     )
 
 
-def test_valid_next_calls_appear_only_when_changed() -> None:
-    def step(number: int, following: list[str]) -> list[dict[str, Any]]:
-        content = to_text(succeeded("f", number, state="s", valid_next_actions=following))
-        call = {"id": f"c{number}", "function": {"name": "f", "arguments": "{}"}}
-        return [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{number}", "name": "f", "content": content},
-        ]
-
-    messages = [*step(1, ["f", "g"]), *step(2, ["g"]), *step(3, ["g"])]
+@pytest.mark.parametrize(
+    ("following", "told"),
+    [
+        ([["f", "g"], ["g"], ["g"]], ["0", "1\nYou may call now: g", "2"]),
+        # A question in between.
+        ([["f", "g", "rare"], [], ["f", "g", "rare"]], ["0", "1", "2"]),
+    ],
+)
+def test_valid_next_calls_appear_only_when_changed(
+    following: list[list[str]], told: list[str]
+) -> None:
+    messages = [
+        {
+            "role": "tool",
+            "tool_call_id": f"c{i}",
+            "content": to_text(succeeded("f", i, state="s", valid_next_actions=names)),
+        }
+        for i, names in enumerate(following)
+    ]
     rendered = IncrementalRenderer(callable_=["f", "g"]).render(RunState(messages=messages))
-    told = [each["content"] for each in rendered if each["role"] == "tool"]
-    assert told == ["1", "2\nYou may call now: g", "3"]
+    assert [each["content"] for each in rendered] == told
 
 
 async def test_older_answer_keeps_beginnings_and_names() -> None:
@@ -287,28 +294,6 @@ def test_run_specific_details_are_left_out(text: str, told: str) -> None:
     )
 
 
-def test_question_keeps_valid_next_calls() -> None:
-    answers = [["f", "g", "rare"], [], ["f", "g", "rare"]]
-    messages = [
-        {
-            "role": "tool",
-            "tool_call_id": f"c{i}",
-            "content": to_text(succeeded("f", i, state="s", valid_next_actions=following)),
-        }
-        for i, following in enumerate(answers)
-    ]
-    rendered = IncrementalRenderer(callable_=["f", "g"]).render(RunState(messages=messages))
-    assert [each["content"] for each in rendered] == ["0", "1", "2"]
-
-
 def test_foreign_text_is_unchanged() -> None:
     for content in ("plain", '{"a": 1}', "{", json.dumps([1])):
         assert envelope_in(content) is None
-
-
-def test_frame_with_duplicate_columns_is_rendered() -> None:
-    from parsimony_kernel.execution.frames import frame
-
-    told = frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    assert told is not None
-    assert told.with_rows()["text"] == "a  a\n1  2"

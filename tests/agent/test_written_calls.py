@@ -65,10 +65,7 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
     "a question": (json.dumps({"name": "ask_user", "arguments": ASKED}), [("ask_user", ASKED)]),
     "an end": (f"<return_done><summary>{DONE['summary']}</summary></return_done>", END),
     "an end in Python": ('```python\nreturn_done("The sum is 3.")\n```', END),
-    "Gemma": (
-        '```tool_code\nask_user("Which?", choices=["a", "b"])\n```',
-        [("ask_user", ASKED)],
-    ),
+    "Gemma": ('```tool_code\nask_user("Which?", choices=["a", "b"])\n```', [("ask_user", ASKED)]),
     "Python and an end": (
         f"```python\n{CODE}\n```\nDone:\n```python\nreturn_done('The sum is 3.')\n```",
         RUN + END,

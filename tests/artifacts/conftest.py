@@ -9,7 +9,7 @@ import pytest
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.testing.manual_clock import ManualClock
-from tests.artifacts.report_cases import FRAME, origin, publish_table
+from tests.artifacts.report_cases import FRAME, publish, publish_table
 
 
 @pytest.fixture
@@ -29,9 +29,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = publisher_in(folder, ManualClock())
     publish_table(made)
     chart = alt.Chart(FRAME).mark_line().encode(x="month:T", y="t:Q")
-    made.publish(
-        "chart", chart, variable="curve", title="The curve", lineage=[origin("curve")], run_id="r"
-    )
+    publish(made, "chart", chart, "curve", title="The curve")
     return folder
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from parsimony_kernel.artifacts.publish import Published, Publisher
+from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.reports import LINKS
 from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
 from parsimony_kernel.execution.executor import CodeExecutor
@@ -59,16 +59,15 @@ async def clean() -> AsyncIterator[Clean]:
     yield Clean()
 
 
+def publish(publisher: Publisher, kind: Kind, value: Any, name: str, **more: Any) -> Published:
+    """Publish the variable ``name``, which was made in one cell."""
+    usual = {"title": name.title(), "lineage": [origin(name)], "run_id": "r"}
+    return publisher.publish(kind, value, variable=name, **usual | more)
+
+
 def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:
-    return publisher.publish(
-        "dataset",
-        frame,
-        variable="monthly",
-        title="By month",
-        lineage=[origin("monthly")],
-        run_id="r",
-        script="monthly = made()  # <all>",
-    )
+    script = "monthly = made()  # <all>"
+    return publish(publisher, "dataset", frame, "monthly", title="By month", script=script)
 
 
 BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:monthly).\n"

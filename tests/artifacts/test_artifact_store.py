@@ -28,6 +28,11 @@ from parsimony_kernel.identity import (
 from tests.artifacts.report_cases import publish_table
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(tmp_path)
+
+
 def _folder(store: ArtifactStore) -> Path:
     return store.root / ARTIFACT_FOLDER
 
@@ -41,15 +46,13 @@ def _log_lines(store: ArtifactStore) -> int:
     return len((_folder(store) / "datasets" / "df" / "log.jsonl").read_text().splitlines())
 
 
-def test_nothing_is_created_before_publishing(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_nothing_is_created_before_publishing(store: ArtifactStore) -> None:
     assert store.list() == ()
     assert store.latest("dataset", "df") is None
-    assert list(tmp_path.iterdir()) == []
+    assert list(store.root.iterdir()) == []
 
 
-def test_line_is_appended_for_a_new_title_only(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_line_is_appended_for_a_new_title_only(store: ArtifactStore) -> None:
     first, _ = store.publish(_entry(b"one", published_at="1"), b"one")
     assert store.publish(_entry(b"one", published_at="2"), b"one") == (first, True)
     assert _log_lines(store) == 1
@@ -59,8 +62,7 @@ def test_line_is_appended_for_a_new_title_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(SNAPSHOT_KINDS))
-def test_every_kind_is_published_listed_and_read(tmp_path: Path, kind: str) -> None:
-    store = ArtifactStore(tmp_path)
+def test_every_kind_is_published_listed_and_read(store: ArtifactStore, kind: str) -> None:
     data = b"x = 1"
     entry, _ = store.publish(_entry(data, kind=kind, logical_id="thing", title="A thing"), data)
     assert store.list() == (entry,)
@@ -70,8 +72,7 @@ def test_every_kind_is_published_listed_and_read(tmp_path: Path, kind: str) -> N
         assert store.find(words) == entry
 
 
-def test_object_bytes_are_pooled_once(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_object_bytes_are_pooled_once(store: ArtifactStore) -> None:
     for logical_id in ("one", "two"):
         store.publish(_entry(b"bytes", kind="data_object", logical_id=logical_id), b"bytes")
     sha = snapshot_sha("data_object", b"bytes")
@@ -80,8 +81,7 @@ def test_object_bytes_are_pooled_once(tmp_path: Path) -> None:
     assert [entry.logical_id for entry in store.list()] == ["one", "two"]
 
 
-def test_republished_first_version_is_latest(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_republished_first_version_is_latest(store: ArtifactStore) -> None:
     for data in (b"v1", b"v2", b"v1"):
         store.publish(_entry(data), data)
     latest = store.latest("dataset", "df")
@@ -93,11 +93,10 @@ def test_republished_first_version_is_latest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("damage", "told"), [(b"onf", "damaged"), (None, "missing")])
 def test_broken_snapshot_is_refused_and_restored_by_publishing(
-    tmp_path: Path, damage: bytes | None, told: str
+    store: ArtifactStore, damage: bytes | None, told: str
 ) -> None:
-    store = ArtifactStore(tmp_path)
     entry, _ = store.publish(_entry(b"one"), b"one")
-    path = tmp_path / entry.path
+    path = store.root / entry.path
     path.unlink() if damage is None else path.write_bytes(damage)
     with pytest.raises(SnapshotError, match=told):
         store.read(entry.ref)
@@ -105,8 +104,7 @@ def test_broken_snapshot_is_refused_and_restored_by_publishing(
     assert store.read(entry.ref) == b"one"
 
 
-def test_notebook_snapshot_may_differ_in_trailing_whitespace(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_notebook_snapshot_may_differ_in_trailing_whitespace(store: ArtifactStore) -> None:
     entry = LogEntry(kind="notebook", logical_id="foo", content_sha="")
     ref = store.publish(entry, b"x = 1\n")[0].ref
     again, reused = store.publish(entry, b"x = 1  \n\n")
@@ -114,8 +112,7 @@ def test_notebook_snapshot_may_differ_in_trailing_whitespace(tmp_path: Path) -> 
     assert store.read(ref) == b"x = 1\n"
 
 
-def test_torn_foreign_or_outside_line_is_left_out(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_torn_foreign_or_outside_line_is_left_out(store: ArtifactStore) -> None:
     first, _ = store.publish(_entry(b"one"), b"one")
     log = _folder(store) / "datasets" / "df" / "log.jsonl"
     line = json.loads(log.read_text())
@@ -129,8 +126,7 @@ def test_torn_foreign_or_outside_line_is_left_out(tmp_path: Path) -> None:
     assert store.latest("dataset", "df") == second
 
 
-def test_list_shows_newest_in_publication_order(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_list_shows_newest_in_publication_order(store: ArtifactStore) -> None:
     store.publish(_entry(b"b1", logical_id="b", published_at="2026-01-01"), b"b1")
     store.publish(_entry(b"a1", logical_id="a", published_at="2026-01-02"), b"a1")
     store.publish(_entry(b"b2", logical_id="b", published_at="2026-01-03"), b"b2")
@@ -138,8 +134,7 @@ def test_list_shows_newest_in_publication_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SALES", "\uff33ales"])
-def test_sibling_name_is_refused_in_any_spelling(tmp_path: Path, name: str) -> None:
-    store = ArtifactStore(tmp_path)
+def test_sibling_name_is_refused_in_any_spelling(store: ArtifactStore, name: str) -> None:
     for kind, owner in (("dataset", "a.ipynb"), ("dataset", "a.ipynb"), ("chart", "b.ipynb")):
         store.claim(kind, "Sales", owner)
     with pytest.raises(LiveNameCollisionError, match=r"ales' belongs to 'a\.ipynb'|'SALES'"):
@@ -181,15 +176,13 @@ def _several(store: ArtifactStore) -> dict[str, LogEntry]:
         ("curve", "chart"),
     ],
 )
-def test_artifact_is_found_by_its_usual_names(tmp_path: Path, words: str, name: str) -> None:
-    store = ArtifactStore(tmp_path)
+def test_artifact_is_found_by_its_usual_names(store: ArtifactStore, words: str, name: str) -> None:
     published = _several(store)
     assert store.find(words) == published[name]
     assert store.find(words, notebook="c.ipynb") == published[name]
 
 
-def test_own_artifact_wins_else_all_are_listed(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+def test_own_artifact_wins_else_all_are_listed(store: ArtifactStore) -> None:
     published = _several(store)
     assert store.find("sales", notebook="a.ipynb") == published["sales"]
     assert store.find("sales", notebook="b.ipynb") == published["other"]
@@ -212,8 +205,7 @@ def test_own_artifact_wins_else_all_are_listed(tmp_path: Path) -> None:
         ("", "There is no artifact ''"),
     ],
 )
-def test_unknown_name_suggests_near_ones(tmp_path: Path, words: str, told: str) -> None:
-    store = ArtifactStore(tmp_path)
+def test_unknown_name_suggests_near_ones(store: ArtifactStore, words: str, told: str) -> None:
     _several(store)
     with pytest.raises(UnknownArtifactError, match=told) as caught:
         store.find(words)
@@ -225,10 +217,7 @@ def test_empty_workspace_says_so(tmp_path: Path) -> None:
         ArtifactStore(tmp_path).find("sales")
 
 
-def test_path_finds_snapshot_and_name_finds_newest(
-    tmp_path: Path,
-) -> None:
-    store = ArtifactStore(tmp_path)
+def test_path_finds_snapshot_and_name_finds_newest(store: ArtifactStore) -> None:
     first, second = (store.publish(_entry(data), data)[0] for data in (b"v1", b"v2"))
     assert store.find("df") == second
     assert store.find(first.path) == store.find(f"./{first.path}") == first
@@ -288,9 +277,8 @@ def test_loser_of_a_live_name_leaves_no_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
 def test_foreign_entry_in_place_of_a_name_is_replaced(
-    tmp_path: Path, make: Callable[[Path], None]
+    store: ArtifactStore, make: Callable[[Path], None]
 ) -> None:
-    store = ArtifactStore(tmp_path)
     store.claim("report", "sales", "a.ipynb")
     (first,) = (_folder(store) / "names").iterdir()
     first.unlink()

@@ -179,19 +179,15 @@ def test_too_many_rows_ask_for_aggregation() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (
-            pd.DataFrame({"a": [1]}),
-            r"'c' is of type 'pandas\.DataFrame', .*publish it with return_dataset, or build",
-        ),
+        (pd.DataFrame({"a": [1]}),
+         r"'c' is of type 'pandas\.DataFrame', .*publish it with return_dataset, or build"),
         ("bar", "'c' is of type 'str', not an Altair chart"),
-        (
-            alt.Chart(pd.DataFrame({"a": [1]})).mark_bar().encode(x="zz"),
-            r"'c' is not valid \(.*\"zz\"",
-        ),
+        (alt.Chart(pd.DataFrame({"a": [1]})).mark_bar().encode(x="zz"),
+         r"'c' is not valid \(.*\"zz\""),
         (alt.Chart(pd.DataFrame({"a": [1]})), r"'c' is not valid \("),
     ],
     ids=["frame", "text", "no-such-field", "no-mark"],
-)
+)  # fmt: skip
 def test_non_chart_is_one_sentence(value: object, words: str) -> None:
     with pytest.raises(CodecError, match=words) as caught:
         encode_chart(value, "c")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,9 +17,7 @@ from parsimony_kernel.execution.readers import load_dataset
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.workspace import require_trust
-from tests.artifacts.report_cases import origin
-
-ORIGIN = origin("df")
+from tests.artifacts.report_cases import publish
 
 Open = Callable[[], ArtifactStore]
 
@@ -141,7 +138,7 @@ def test_workspaces_with_one_address_share_artifacts(
     two.mkdir()
     value = pd.DataFrame({"a": [1, 2]})
     publisher = Publisher(ArtifactStore(one), notebook_path="work.ipynb")
-    publisher.publish("dataset", value, variable="df", title="A", lineage=[ORIGIN], run_id="r")
+    publish(publisher, "dataset", value, "df", title="A")
     monkeypatch.chdir(two)
     pd.testing.assert_frame_equal(load_dataset("A"), value)
     store = ArtifactStore(two)
@@ -180,16 +177,15 @@ def test_password_in_address_is_hidden() -> None:
 
 
 def test_name_of_another_workspace_is_not_abandoned(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"variable": "df", "title": "A", "lineage": [ORIGIN], "run_id": "r"}
     one, two = (
         Publisher(
             ArtifactStore(tmp_path / each, place=Bucket("memory://names")), notebook_path=path
         )
         for each, path in (("one", "a.ipynb"), ("two", "sub/a.ipynb"))
     )
-    one.publish("dataset", pd.DataFrame({"a": [1]}), **told)
+    publish(one, "dataset", pd.DataFrame({"a": [1]}), "df")
     with pytest.raises(LiveNameCollisionError, match=r"a\.ipynb"):
-        two.publish("dataset", pd.DataFrame({"a": [2]}), **told)
+        publish(two, "dataset", pd.DataFrame({"a": [2]}), "df")
 
 
 def test_remote_artifact_is_not_missing(tmp_path: Path) -> None:

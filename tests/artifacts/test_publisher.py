@@ -164,18 +164,6 @@ def test_notebooks_with_same_name_share_no_variable(store: ArtifactStore) -> Non
     _publish(sibling, "dataset", lineage=lineage)
 
 
-def test_code_is_in_dependency_order() -> None:
-    ledger = OriginLedger()
-    for each in (
-        _origin("raw", "raw", at="1"),
-        _origin("clean", "clean", ("raw", 1), at="2"),
-        _origin("both", "both", ("raw", 1), ("clean", 1), at="3"),
-    ):
-        ledger.stamp(each)
-    code = producing_code(list(ledger.ancestry("both")))
-    assert code.replace("# %% agent\n", "").split() == ["raw", "clean", "both"]
-
-
 def test_cell_appears_once_per_run() -> None:
     one = _origin("x", "x, y = 1, 2", at="1")
     two = _origin("y", "x, y = 1, 2", at="1")

@@ -1,7 +1,6 @@
 """The page of a report that people read."""
 
 import re
-from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -15,22 +14,27 @@ from parsimony_kernel.artifacts.store import LogEntry
 from tests.artifacts.report_cases import (
     BODY,
     FRAME,
+    Seen,
     assert_needs_nothing,
     entry_of,
     find,
     origin,
     page_of,
+    publish,
     publish_table,
 )
+
+
+def shown(publisher: Publisher, body: str) -> Seen:
+    """What the page of a report of ``body`` shows."""
+    report = publisher.publish("report", body, title="T", run_id="r")
+    return assert_needs_nothing(page_of(publisher, report))
 
 
 def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
     published = publisher.publish(
-        "report",
-        f"{BODY}\n![Table](artifact:monthly)",
-        title="How warm?",
-        run_id="r",
+        "report", f"{BODY}\n![Table](artifact:monthly)", title="How warm?", run_id="r"
     )
     page = page_of(publisher, published)
     seen = assert_needs_nothing(page)
@@ -52,11 +56,9 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
 
 
 def test_title_is_the_only_heading_of_its_level(publisher: Publisher) -> None:
-    body = "# One\n\n## Two\n\n### Three\n\n# Four"
-    page = page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
-    assert_needs_nothing(page)
-    main = page[: page.index("</main>")]
-    assert re.findall(r"<(h\d)>", main) == ["h1", "h2", "h2", "h3", "h2"]
+    seen = shown(publisher, "# One\n\n## Two\n\n### Three\n\n# Four")
+    levels = [tag for tag, _ in seen.tags if re.fullmatch(r"h\d|footer", tag)]
+    assert levels[: levels.index("footer")] == ["h1", "h2", "h2", "h3", "h2"]
 
 
 _EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'&amp;"
@@ -66,25 +68,10 @@ def test_foreign_content_is_text_only(publisher: Publisher) -> None:
     store = publisher.store
     frame = pd.DataFrame({_EVIL: [_EVIL, None]})
     hostile = Publisher(store, notebook_path=f"{_EVIL[:20]}.ipynb")
-    hostile.publish(
-        "dataset",
-        frame,
-        variable="evil",
-        title=_EVIL,
-        description=_EVIL,
-        lineage=[replace(origin("evil"), code=_EVIL, sources=(_EVIL,))],
-        run_id="r",
-    )
+    told = {"title": _EVIL, "lineage": [origin("evil", _EVIL, sources=(_EVIL,))]}
+    publish(hostile, "dataset", frame, "evil", description=_EVIL, **told)
     chart = alt.Chart(FRAME, title=_EVIL).mark_line().encode(x="month:T", y="t:Q")
-    hostile.publish(
-        "chart",
-        chart,
-        variable="pic",
-        title="p",
-        description=_EVIL,
-        lineage=[origin("pic")],
-        run_id="r",
-    )
+    publish(hostile, "chart", chart, "pic", description=_EVIL)
     body = f"{_EVIL}\n\n![](artifact:evil)\n\n![{_EVIL.replace('[', '')}](artifact:pic)\n\n"
     body += f"[x](javascript:alert(1)) [y](data:text/html,x) [z](file:///etc/passwd) <{_EVIL}>"
     body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
@@ -109,23 +96,14 @@ def test_page_is_self_contained_and_runs_nothing(body: str) -> None:
 
 def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
-    publisher.publish(
-        "chart", far, variable="far", title="Far", lineage=[origin("far")], run_id="r"
-    )
-    page = page_of(
-        publisher, publisher.publish("report", "![Far](artifact:far)", title="T", run_id="r")
-    )
-    assert (
-        "Far: line chart of b by a. The chart could not be drawn" in assert_needs_nothing(page).text
-    )
+    publish(publisher, "chart", far, "far")
+    seen = shown(publisher, "![Far](artifact:far)")
+    assert "Far: line chart of b by a. The chart could not be drawn" in seen.text
 
 
 def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
     publisher.publish("report", "Words.", title="Earlier", run_id="r")
-    body = "![](artifact:steps)\n\n![](artifact:Earlier)"
-    seen = assert_needs_nothing(
-        page_of(publisher, publisher.publish("report", body, title="T", run_id="r"))
-    )
+    seen = shown(publisher, "![](artifact:steps)\n\n![](artifact:Earlier)")
     assert "if 1 < 2:\n    pass" in seen.text
     assert "Earlier · Source 2" in seen.text

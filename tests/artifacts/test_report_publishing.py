@@ -56,9 +56,7 @@ def test_report_keeps_pinned_snapshots(publisher: Publisher) -> None:
     assert second.ref.content_sha != first.ref.content_sha
 
 
-def test_refreshed_report_shows_newest_and_keeps_notebook(
-    publisher: Publisher,
-) -> None:
+def test_refreshed_report_shows_newest_and_keeps_notebook(publisher: Publisher) -> None:
     (publisher.store.root / "work.ipynb").write_text("{}")
     first = publisher.publish(
         "report", f"{BODY}\n![: odd](artifact:monthly)", title="T", run_id="r"
@@ -81,9 +79,7 @@ def test_refreshed_report_shows_newest_and_keeps_notebook(
     assert publisher.find("T").notebook == "work.ipynb"
 
 
-def test_titles_that_share_their_letters_have_pages_of_their_own(
-    publisher: Publisher,
-) -> None:
+def test_titles_that_share_their_letters_have_pages_of_their_own(publisher: Publisher) -> None:
     long = "Revenue and costs of all the branches in Austria and in Germany, "
     titles = ["A", "A+", "A#", f"{long}north", f"{long}south", "😀", "---", "++", "C", "C++", "con"]
     made = [
@@ -125,9 +121,7 @@ def test_refreshed_page_dates_its_sentences(publisher: Publisher, clock: ManualC
     assert "The sentences are of" not in page_of(publisher, told_anew)
 
 
-def test_unwritable_page_is_a_note_on_published_report(
-    publisher: Publisher,
-) -> None:
+def test_unwritable_page_is_a_note_on_published_report(publisher: Publisher) -> None:
     (publisher.store.root / "reports").write_text("a file")
     published = publisher.publish("report", BODY, title="T", run_id="r")
     assert publisher.store.read(published.ref)
@@ -164,9 +158,7 @@ def test_page_of_another_report_is_left_alone(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [second, first]
 
 
-def test_page_with_pasted_stamp_is_not_ours(
-    tmp_path: Path,
-) -> None:
+def test_page_with_pasted_stamp_is_not_ours(tmp_path: Path) -> None:
     first = write_page(tmp_path, "t", "<p>one</p>", ONE)
     first.write_bytes(first.read_bytes().replace(ONE.encode(), OTHER.encode()))
     write_page(tmp_path, "u", "<!-- parsimony-report -->", ONE)

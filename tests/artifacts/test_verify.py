@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,7 +16,7 @@ from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha
 from parsimony_kernel.storage.journal import SqliteJournal
-from tests.artifacts.report_cases import origin
+from tests.artifacts.report_cases import origin, publish
 
 ORIGIN = origin("t", sources=())
 
@@ -29,14 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = ArtifactStore(folder)
     publisher = Publisher(store, notebook_path="a.ipynb")
     for rows in ([1], [1, 2]):
-        publisher.publish(
-            "dataset",
-            pd.DataFrame({"x": rows}),
-            variable="t",
-            title="T",
-            lineage=[ORIGIN],
-            run_id="r1",
-        )
+        publish(publisher, "dataset", pd.DataFrame({"x": rows}), "t", lineage=[ORIGIN])
     publisher.publish("report", "![T](artifact:t)", title="R", run_id="r1")
     publisher.publish("notebook", "x = 1", title="s", run_id="r1")
     data = b"PAR1 of a pool"
@@ -99,9 +91,8 @@ def test_journal_reveals_log_tampering(
     with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite")) as journal:
         store = ArtifactStore(tmp_path, journal.witness)
         publisher = Publisher(store, notebook_path="a.ipynb")
-        told: Any = {"variable": "t", "title": "T", "lineage": [ORIGIN], "run_id": "r1"}
         for rows in ([1], [1, 2]):
-            publisher.publish("dataset", pd.DataFrame({"x": rows}), **told)
+            publish(publisher, "dataset", pd.DataFrame({"x": rows}), "t", lineage=[ORIGIN])
         whole = verify(store, witnessed=journal.witnessed())
         assert (whole.ok, whole.lines, whole.known) == (True, 2, 2)
         tamper(snapshot(store, "datasets/*/log.jsonl"))

@@ -148,9 +148,7 @@ async def test_thread_of_earlier_cell_does_not_belong_to_current(
 
 
 @pytest.mark.kernel
-async def test_started_processes_end_with_kernel(
-    tmp_path: Path,
-) -> None:
+async def test_started_processes_end_with_kernel(tmp_path: Path) -> None:
     async with RemoteExecutor(cwd=str(tmp_path)) as executor:
         output = await executor.execute(
             "import subprocess\nfor command in (['sleep', '60'], ['setsid', 'sleep', '60']):\n"
@@ -174,9 +172,7 @@ def test_process_mark_is_added_to_existing() -> None:
             assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_pipes_are_read_where_select_is_sockets_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pipes_are_read_where_select_is_sockets_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object) -> None:
         raise OSError("not a socket")
 

@@ -131,9 +131,7 @@ def test_pdf_gives_one_text_per_page(paper: Path) -> None:
     assert read_pdf_text(paper) == ["Page one", "", "Page three"]
 
 
-def test_presentation_gives_words_tables_groups_and_notes(
-    slides: Path,
-) -> None:
+def test_presentation_gives_words_tables_groups_and_notes(slides: Path) -> None:
     assert read_pptx_text(slides) == ["Growth\nNotes: say it slowly", "May\t3\nin a group"]
 
 

@@ -112,25 +112,17 @@ SCRIPT = "<div><script>let rows = [1, 2];</script> <style>p {}</style>{}</div>"
             },
             {"type": "figure", "title": "Economy", "description": "Figure of plotly"},
         ),
-        (
-            {"application/vnd.plotly.v1+json": [7], "text/plain": "x"},
-            {"type": "figure", "title": "", "description": "Figure of plotly"},
-        ),
-        (
-            {"application/vnd.vegalite.v5+json": CHART, "text/plain": "<VegaLite>"},
-            {"type": "figure", "title": "", "description": "bar chart of a"},
-        ),
-        (
-            {"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"},
-            {"type": "primitive", "python_type": "", "text": "a chart"},
-        ),
+        ({"application/vnd.plotly.v1+json": [7], "text/plain": "x"},
+         {"type": "figure", "title": "", "description": "Figure of plotly"}),
+        ({"application/vnd.vegalite.v5+json": CHART, "text/plain": "<VegaLite>"},
+         {"type": "figure", "title": "", "description": "bar chart of a"}),
+        ({"application/vnd.vegalite.v5+json": {"mark": object()}, "text/plain": "a chart"},
+         {"type": "primitive", "python_type": "", "text": "a chart"}),
         ({"text/html": SCRIPT}, {"type": "primitive", "python_type": "", "text": "{}"}),
-        (
-            {"text/html": "<script>window.Plotly"},
-            {"type": "primitive", "python_type": "", "text": "text/html"},
-        ),
+        ({"text/html": "<script>window.Plotly"},
+         {"type": "primitive", "python_type": "", "text": "text/html"}),
     ],
-)
+)  # fmt: skip
 def test_published_bundle_is_told_as_chart_or_text_without_scripts(
     bundle: dict[str, Any], told: dict[str, str]
 ) -> None:

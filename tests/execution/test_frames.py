@@ -15,12 +15,7 @@ import pytest
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
-from parsimony_kernel.execution.frames import (
-    MODEL_BYTES,
-    SPELLED_ROWS,
-    SPELLED_TEXTS,
-    frame,
-)
+from parsimony_kernel.execution.frames import MODEL_BYTES, SPELLED_ROWS, SPELLED_TEXTS, frame
 
 
 def summary(value: Any) -> DataFrameObject:
@@ -33,35 +28,23 @@ def size(table: DataFrameObject) -> int:
     return len(json.dumps(table.for_model(), ensure_ascii=False).encode())
 
 
-def test_dtypes_have_plain_names() -> None:
-    table = summary(
-        pd.DataFrame(
-            {
-                "text": ["a"],
-                "whole": [1],
-                "real": [1.5],
-                "flag": [True],
-                "when": [pd.Timestamp("2024-05-01")],
-                "zoned": [pd.Timestamp("2024-05-01", tz="Europe/Rome")],
-                "lasting": [pd.Timedelta("1h")],
-                "kind": pd.Categorical(["x"]),
-                "mixed": np.array([[1, 2]], dtype=object).tolist(),
-                "nullable": pd.array([1], dtype="Int64"),
-            }
-        )
-    )
-    assert {each.name: each.dtype for each in table.columns} == {
-        "text": "str",
-        "whole": "int64",
-        "real": "float64",
-        "flag": "bool",
-        "when": "datetime64",
-        "zoned": "datetime64[Europe/Rome]",
-        "lasting": "timedelta64",
-        "kind": "category",
-        "mixed": "object",
-        "nullable": "int64",
-    }
+DTYPES: list[tuple[Any, str]] = [
+    (["a"], "str"),
+    ([1], "int64"),
+    ([1.5], "float64"),
+    ([True], "bool"),
+    ([pd.Timestamp("2024-05-01")], "datetime64"),
+    ([pd.Timestamp("2024-05-01", tz="Europe/Rome")], "datetime64[Europe/Rome]"),
+    ([pd.Timedelta("1h")], "timedelta64"),
+    (pd.Categorical(["x"]), "category"),
+    ([[1, 2]], "object"),
+    (pd.array([1], dtype="Int64"), "int64"),
+]
+
+
+@pytest.mark.parametrize(("values", "dtype"), DTYPES, ids=[dtype for _, dtype in DTYPES])
+def test_dtype_has_a_plain_name(values: Any, dtype: str) -> None:
+    assert [each.dtype for each in summary(pd.DataFrame({"x": values})).columns] == [dtype]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from parsimony_kernel.execution import base
 from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from tests.contracts.told import failure
 
 ENDLESS = "def endless(*_):\n    while True: pass\n"
 
@@ -53,8 +54,7 @@ async def test_hostile_exception_class_is_reported(
 
 async def test_error_keeps_its_line_where_code_has_cleared_the_cache_of_lines() -> None:
     output = await CodeExecutor().execute("import linecache\nlinecache.clearcache()\n1 / 0")
-    assert output.error is not None
-    assert (output.error.line, output.error.source_line) == (3, "1 / 0")
+    assert (failure(output).line, failure(output).source_line) == (3, "1 / 0")
 
 
 async def test_hostile_deadline_exception_is_reported(
@@ -66,13 +66,10 @@ async def test_hostile_deadline_exception_is_reported(
         "try:\n    endless()\nexcept BaseException as exc:\n    raise E from exc",
         timeout_seconds=0.3,
     )
-    assert output.error is not None
-    assert output.error.message.startswith("timeout: the code was stopped after 0.3 s")
+    assert failure(output).message.startswith("timeout: the code was stopped after 0.3 s")
 
 
-async def test_blocking_text_in_c_is_abandoned_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_blocking_text_in_c_is_abandoned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release
     monkeypatch.setattr(base, "_ERROR_S", 0.05)
@@ -132,8 +129,7 @@ async def test_raising_input_transformer_is_reported(
         output = await executor.execute("1")
     finally:
         shell.input_transformers_post.pop()
-    assert output.error is not None
-    assert output.error.name == "E"
+    assert failure(output).name == "E"
 
 
 async def test_import_that_is_loaded_anew_is_no_deleted_variable(

@@ -16,11 +16,8 @@ import pytest
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
-from parsimony_kernel.execution.interrupt import (
-    CodeGuard,
-    stop_on_sigint,
-    stop_running_code,
-)
+from parsimony_kernel.execution.interrupt import CodeGuard, stop_on_sigint, stop_running_code
+from tests.contracts.told import failure
 
 # Guards against a hang, half of what the code would take that is stopped.
 PATIENCE_S = 30.0
@@ -110,8 +107,7 @@ async def test_stop_in_another_thread_ends_codes_wait(shell: Any, wait: str) -> 
     with plain_handler(), stop_on_sigint(stop):
         output = await executor.execute(code)
     thread.join()
-    assert output.error is not None
-    assert output.error.name == "KeyboardInterrupt"
+    assert failure(output).name == "KeyboardInterrupt"
 
 
 async def test_stop_ends_wait_for_child(shell: Any) -> None:
@@ -124,8 +120,7 @@ async def test_stop_ends_wait_for_child(shell: Any) -> None:
             "import subprocess\np = subprocess.Popen(['sleep', '60'])\np.wait()"
         )
     press.join()
-    assert output.error is not None
-    assert output.error.name == "KeyboardInterrupt"
+    assert failure(output).name == "KeyboardInterrupt"
     child = executor.variables()["p"]
     child.kill()
     assert child.wait() == -signal.SIGKILL  # 0, had it been waited for
@@ -232,8 +227,7 @@ async def test_deadline_under_tracer_keeps_tracer(shell: Any, code: str) -> None
         after = sys.gettrace()
     finally:
         sys.settrace(before)
-    assert output.error is not None
-    assert output.error.message.startswith("timeout: the code was stopped after 0.1 s")
+    assert failure(output).message.startswith("timeout: the code was stopped after 0.1 s")
     assert after is swallowing_tracer
 
 
@@ -276,8 +270,7 @@ async def test_another_thread_can_stop_blocking_code(shell: Any) -> None:
     assert not stop_running_code()
     shell.user_ns["click"] = threading.Thread(target=stop_running_code).start
     output = await executor.execute("click()\nwhile True: pass")
-    assert output.error is not None
-    assert output.error.message == "stopped by the user"
+    assert failure(output).message == "stopped by the user"
 
 
 async def test_code_started_after_stop_does_not_run(shell: Any) -> None:
@@ -287,8 +280,7 @@ async def test_code_started_after_stop_does_not_run(shell: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         output = await NotebookExecutor(shell).execute("reached = True")
     assert cancellation.is_set
-    assert output.error is not None
-    assert output.error.name == "KeyboardInterrupt"
+    assert failure(output).name == "KeyboardInterrupt"
     assert "reached" not in shell.user_ns
 
 
@@ -301,8 +293,7 @@ async def test_stop_waits_for_parallel_csv_reader(shell: Any) -> None:
     shell.user_ns["press"] = lambda: signal.raise_signal(signal.SIGINT)
     with plain_handler(), stop_on_sigint(CancellationRequest()):
         output = await NotebookExecutor(shell).execute("made = reader(press)\nwhile True: pass")
-    assert output.error is not None
-    assert output.error.name == "KeyboardInterrupt"
+    assert failure(output).name == "KeyboardInterrupt"
     assert shell.user_ns["made"] == "whole"
 
 
@@ -324,6 +315,5 @@ async def test_deadline_spares_finalizers(executor_type: str, shell: Any) -> Non
         "while True: pass",
         timeout_seconds=1,
     )
-    assert output.error is not None
-    assert (output.error.past_deadline, output.error.line) == (True, 12)
+    assert (failure(output).past_deadline, failure(output).line) == (True, 12)
     assert executor.variables()["whole"] == [True]

@@ -118,9 +118,7 @@ async def test_code_file_name_tells_its_owner(shell: Any, executor: NotebookExec
     assert shell.user_ns["f"].__code__.co_filename == "<agent turn 7 step 1>"
 
 
-async def test_rerun_turn_keeps_sources_apart(
-    executor: NotebookExecutor,
-) -> None:
+async def test_rerun_turn_keeps_sources_apart(executor: NotebookExecutor) -> None:
     names = []
     for number, code in enumerate(("def g():\n    return 1", "def g():\n    return 22")):
         with run_scope(RunScope(f"again-{number}", "nb", "c", turn=77)):

@@ -172,9 +172,7 @@ async def test_seeded_name_is_found_in_later_call() -> None:
     assert text((await executor.execute("mean([1, 3])")).outputs[0]) == "2.0"
 
 
-async def test_child_prints_are_isolated_from_others(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+async def test_child_prints_are_isolated_from_others(capfd: pytest.CaptureFixture[str]) -> None:
     code = "import subprocess\nsubprocess.run('echo child; echo wrong >&2', shell=True);"
     async with running(code) as task:
         print("of the host")
@@ -187,9 +185,7 @@ async def test_child_prints_are_isolated_from_others(
     assert told.err == ""
 
 
-async def test_prints_of_unrelated_thread_are_theirs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_prints_of_unrelated_thread_are_theirs(capsys: pytest.CaptureFixture[str]) -> None:
     code = (
         "import threading\nmine = threading.Thread(target=print, args=('of the cell',))\n"
         "mine.start()\nmine.join()"

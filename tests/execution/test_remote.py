@@ -363,9 +363,7 @@ class TestStarting:
             assert (await executor.execute("print(1)")).stdout == "1\n"
 
 
-def test_rule_13_event_waits_for_commit_then_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rule_13_event_waits_for_commit_then_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_bootstrap, "_WAIT_S", 0.01)
     deaf = SimpleNamespace(poll=lambda milliseconds: False)
     kernel = SimpleNamespace(

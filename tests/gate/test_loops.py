@@ -75,19 +75,12 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
         5,
         "cycle",
     ),
-    (
-        "an object whose address is another each time",
-        [cell("axes", f"<Axes object at 0x7f3a{n:08x}>") for n in range(3)],
-        3,
-        "repeat",
-    ),
-    (
-        "a message for the person that changes",
-        [("query_db", {"id": "A102", "_ui_message": f"try {n}"}, DELAYED) for n in range(3)],
-        3,
-        "repeat",
-    ),
-]
+    ("an object whose address is another each time",
+     [cell("axes", f"<Axes object at 0x7f3a{n:08x}>") for n in range(3)], 3, "repeat"),
+    ("a message for the person that changes",
+     [("query_db", {"id": "A102", "_ui_message": f"try {n}"}, DELAYED) for n in range(3)], 3,
+     "repeat"),
+]  # fmt: skip
 
 
 def searched(wording: str, *values: object) -> list[Step]:
@@ -96,18 +89,14 @@ def searched(wording: str, *values: object) -> list[Step]:
 
 
 HONEST: list[tuple[str, list[Step]]] = [
-    (
-        "polling with a pause in between",
-        [s for n in range(6) for s in (order("A102", f"{n} %"), ("pause", {"s": 5}, "ok"))],
-    ),
+    ("polling with a pause in between",
+     [s for n in range(6) for s in (order("A102", f"{n} %"), ("pause", {"s": 5}, "ok"))]),
     ("polling that goes to and fro", [order("A102", "up" if n % 2 else "down") for n in range(9)]),
     ("three orders in the same words", [search(f"where is order A10{n}") for n in range(9)]),
     ("orders with numbers only", [search(f"where is order {1040 + n}") for n in range(9)]),
     ("years", searched("revenue in {}", *range(2015, 2024))),
-    (
-        "other questions about one year",
-        searched("{} 2023", "revenue", "cost", "profit", "tax", "debt", "assets"),
-    ),
+    ("other questions about one year",
+     searched("{} 2023", "revenue", "cost", "profit", "tax", "debt", "assets")),
     (
         "places that nothing but their name tells apart",
         searched(
@@ -131,10 +120,8 @@ HONEST: list[tuple[str, list[Step]]] = [
     ),
     ("cells without output", [cell(f"column_{name} = 1") for name in "abcdefgh"]),
     ("cells that show the same", [cell(f"df['{c}'].isna().sum()", "0") for c in "abcdefgh"]),
-    (
-        "tests that fail until the code is right",
-        [s for n in range(6) for s in (("run_tests", {}, "3 failed"), ("edit", {"at": n}, "ok"))],
-    ),
+    ("tests that fail until the code is right",
+     [s for n in range(6) for s in (("run_tests", {}, "3 failed"), ("edit", {"at": n}, "ok"))]),
     (
         "other fields of one order",
         [
@@ -149,19 +136,13 @@ HONEST: list[tuple[str, list[Step]]] = [
             for role in ("id", "parent", "customer", "invoice", "ref")
         ],
     ),
-    (
-        "other tools for one order",
-        [(f"get_{what}", {"id": "A102"}, "not available") for what in ("eta", "price", "x", "y")],
-    ),
-    (
-        "an end after three answers that were the same",
-        [*REPHRASED[:3], ("return_done", {"summary": "A102 is delayed"}, "")],
-    ),
-    (
-        "a question to the person after three answers that were the same",
-        [*REPHRASED[:3], ("ask_user", {"question": "Is A102 the right order?"}, "")],
-    ),
-]
+    ("other tools for one order",
+     [(f"get_{what}", {"id": "A102"}, "not available") for what in ("eta", "price", "x", "y")]),
+    ("an end after three answers that were the same",
+     [*REPHRASED[:3], ("return_done", {"summary": "A102 is delayed"}, "")]),
+    ("a question to the person after three answers that were the same",
+     [*REPHRASED[:3], ("ask_user", {"question": "Is A102 the right order?"}, "")]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -199,18 +180,6 @@ def test_long_texts_are_compared_whole() -> None:
     steps = [search("A102 " + "word " * 400 + str(n)) for n in range(6)]
     assert first_loop(steps) is None
     assert first_loop([steps[0]] * 3) is not None
-
-
-def test_loop_state_survives_suspension() -> None:
-    for _, steps, number, _ in LOOPS:
-        repetition = Repetition()
-        for name, args, observation in steps[: number - 1]:
-            repetition = repetition.after(name, args, observation)
-            again = Repetition.from_json(json.loads(json.dumps(repetition.to_json())))
-            assert again == repetition
-            repetition = again
-        name, args, _ = steps[number - 1]
-        assert repetition.before(name, args) is not None
 
 
 values = st.recursive(

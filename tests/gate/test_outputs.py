@@ -136,14 +136,6 @@ async def test_stop_during_validation_ends_run(validator: OutputValidator) -> No
     assert stop.is_set
 
 
-@pytest.mark.parametrize(("retryable", "action"), [(True, Action.retry), (False, Action.handoff)])
-async def test_rejected_output_is_retried_only_if_tool_is_retryable(
-    retryable: bool, action: Action
-) -> None:
-    built = looking_up(has_scan, retryable_on_error=retryable)
-    assert failure_of(await step(built)).suggested_action is action
-
-
 class Letters:
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -10,7 +10,7 @@ from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
 from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.kinds import Failure, Step
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
+from parsimony_kernel.gate.rules import Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.gate.task_file import from_yaml
 from parsimony_kernel.toolbox.run_tools import plan
@@ -91,11 +91,6 @@ def test_rule_is_enforced(rules: str, call: tuple[str, dict[str, Any]], broken: 
 @pytest.mark.parametrize(("made", "is_over"), [([], False), ([RAN], True), ([REFUSED], False)])
 def test_limit_counts_calls_that_ran(made: list[Step], is_over: bool) -> None:
     assert bool(refusal(Rules(max_tool_calls=1), "search", made, text="tea")) == is_over
-
-
-def test_no_rules_ask_nothing() -> None:
-    assert not NO_RULES
-    assert task_stages(None) == ()
 
 
 # The contract.

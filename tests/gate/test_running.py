@@ -306,32 +306,6 @@ async def test_unreadable_effect_counts_as_uncertain(idempotent: bool) -> None:
     assert failure_of(await step(given)).effect is expected
 
 
-async def test_failure_raised_by_tool_is_kept() -> None:
-    known = Failure(
-        FailureKind.kernel_invalidated,
-        "gone",
-        ("a",),
-        partial_data=[1],
-        metadata={"type": "timeout", "effect": "committed", "envelope": {"error_type": "E"}},
-    )
-    outcome = await step(giving(lambda: ToolResult.from_failure(known)))
-    failure = failure_of(outcome)
-    assert (failure, failure.type, failure.effect) == (known, "timeout", Effect.committed)
-    assert outcome.envelope["result"] == [1]
-    assert outcome.envelope["error_type"] == "E"
-
-
-async def test_unreadable_object_is_passed_on_as_text() -> None:
-    class Hidden:
-        @property  # type: ignore[misc]
-        def __class__(self) -> type:
-            raise RuntimeError("mine")
-
-    outcome = await step(giving(Hidden))
-    assert outcome.ok
-    assert isinstance(outcome.result.data, str)
-
-
 @pytest.mark.parametrize(
     ("options", "effect"),
     [

@@ -197,26 +197,21 @@ async def is_asked(cell: str, breakers: Breakers) -> bool:
 
 
 @pytest.mark.parametrize(
-    "anew",
-    [MENDED, MENDED.replace("def fetch", "async def fetch"), BROKEN.replace("old", "new")],
-    ids=["mended", "made async", "another default"],
+    ("defined", "is_another"),
+    [
+        (BROKEN, False),
+        ("\n\n\n# further down\n" + BROKEN, False),
+        (MENDED, True),
+        (MENDED.replace("def fetch", "async def fetch"), True),
+        (BROKEN.replace("old", "new"), True),
+    ],
+    ids=["run again", "moved", "mended", "made async", "another default"],
 )
-async def test_redefined_tool_starts_closed(anew: str) -> None:
+async def test_only_another_definition_starts_closed(defined: str, is_another: bool) -> None:
     breakers = Breakers(ManualClock())
     for _ in range(FAILURE_THRESHOLD):
         assert await is_asked(BROKEN, breakers)
-    assert not await is_asked(BROKEN, breakers)
-    assert await is_asked(anew, breakers)
-
-
-@pytest.mark.parametrize(
-    "same", [BROKEN, "\n\n\n# further down\n" + BROKEN], ids=["run again", "moved"]
-)
-async def test_same_definition_keeps_its_breaker(same: str) -> None:
-    breakers = Breakers(ManualClock())
-    for _ in range(FAILURE_THRESHOLD):
-        await is_asked(BROKEN, breakers)
-    assert not await is_asked(same, breakers)
+    assert await is_asked(defined, breakers) is is_another
 
 
 async def test_probe_keeps_slot_for_call_and_reconciliation() -> None:

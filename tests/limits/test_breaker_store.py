@@ -18,7 +18,6 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     BreakerStore,
     CircuitBreaker,
-    CircuitOpenError,
     RedisBreakers,
     Rule,
     State,
@@ -307,30 +306,6 @@ def test_unreachable_store_rests_and_its_processes_count_for_themselves(
 
 
 # A breaker leaves a failing service alone, and finds out with one probe whether it is back.
-
-
-def state_of(breaker: CircuitBreaker) -> str:
-    return breaker.state
-
-
-def test_open_breaker_tells_next_probe_time() -> None:
-    clock = ManualClock()
-    breaker = CircuitBreaker(clock=clock)
-    for _ in range(5):
-        breaker.admit().report("failed")
-    clock.advance(45)
-    with pytest.raises(CircuitOpenError, match="15 s") as refused:
-        breaker.admit()
-    assert refused.value.retry_in_s == 15
-
-
-def test_permit_is_settled_once() -> None:
-    breaker = CircuitBreaker(2, clock=ManualClock())
-    permit = breaker.admit()
-    permit.report("failed")
-    permit.report("failed")
-    permit.report("succeeded")
-    assert (state_of(breaker), breaker.failure_count) == ("closed", 1)
 
 
 class ServiceError(Exception):

@@ -113,10 +113,7 @@ def test_workspaces_share_state_through_redis(
     ],
 )
 def test_where_no_server_can_be_reached_it_is_said_once_and_a_process_counts_for_itself(
-    address: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if address == "no package":
         monkeypatch.setitem(sys.modules, "redis", None)

@@ -93,21 +93,15 @@ HIDDEN: list[tuple[Any, Any]] = [
     ({"password": {"0": "a1", "1": "b2"}}, {"password": {"0": REDACTED, "1": REDACTED}}),
     ({"password": ["a1", None]}, {"password": [REDACTED, None]}),
     ({"token": ["word", "9f2c71aa03b44e1d8c"]}, {"token": ["word", REDACTED]}),
-    (
-        {"name": "db_password", "text": "'hunter2'", "type": "primitive"},
-        {"name": "db_password", "text": REDACTED, "type": "primitive"},
-    ),
-    (
-        {"columns": [{"name": "password", "dtype": "str", "samples": ["a", "b"]}]},
-        {"columns": [{"name": "password", "dtype": "str", "samples": [REDACTED, REDACTED]}]},
-    ),
+    ({"name": "db_password", "text": "'hunter2'", "type": "primitive"},
+     {"name": "db_password", "text": REDACTED, "type": "primitive"}),
+    ({"columns": [{"name": "password", "dtype": "str", "samples": ["a", "b"]}]},
+     {"columns": [{"name": "password", "dtype": "str", "samples": [REDACTED, REDACTED]}]}),
     (("password=hunter2", 1, None), (f"password={REDACTED}", 1, None)),
     ({"given-one": 1}, {REDACTED: 1}),
-    (
-        {"spec": {"password": "x", "data": ["given-one"]}, "png_base64": "given-one"},
-        {"spec": {"password": "x", "data": [REDACTED]}, "png_base64": "given-one"},
-    ),
-]
+    ({"spec": {"password": "x", "data": ["given-one"]}, "png_base64": "given-one"},
+     {"spec": {"password": "x", "data": [REDACTED]}, "png_base64": "given-one"}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "cleaned"), HIDDEN)

@@ -166,49 +166,29 @@ def test_valid_transcript_is_unchanged() -> None:
 
 
 CASES: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
-    (
-        "a call without a result gets one that says so",
-        [turn(("a", "{}")), USER],
-        [turn(("a", "{}")), result("a", MISSING_RESULT), USER],
-    ),
+    ("a call without a result gets one that says so", [turn(("a", "{}")), USER],
+     [turn(("a", "{}")), result("a", MISSING_RESULT), USER]),
     ("a result without a call is dropped", [USER, result("a")], [USER]),
-    (
-        "a second result is dropped",
-        [turn(("a", "{}")), result("a", "1"), result("a", "2")],
-        [turn(("a", "{}")), result("a", "1")],
-    ),
-    (
-        "results follow their turn in the order of the calls",
-        [turn(("a", "{}"), ("b", "{}")), result("b"), USER, result("a")],
-        [turn(("a", "{}"), ("b", "{}")), result("a"), result("b"), USER],
-    ),
-    (
-        "a repeated id is renamed, its result with it",
-        [turn(("a", "{}"), ("a", "{}")), result("a", "1"), result("a", "2")],
-        [turn(("a", "{}"), ("a_2", "{}")), result("a", "1"), result("a_2", "2")],
-    ),
-    (
-        "an id that a later turn repeats is renamed there",
-        [turn(("a", "{}")), result("a", "1"), turn(("a", "{}")), result("a", "2")],
-        [turn(("a", "{}")), result("a", "1"), turn(("a_2", "{}")), result("a_2", "2")],
-    ),
-    (
-        "arguments that are no JSON object are quoted in one",
-        [turn(("a", '{"code": "pri')), result("a")],
-        [turn(("a", '{"_raw_args": "{\\"code\\": \\"pri"}')), result("a")],
-    ),
+    ("a second result is dropped", [turn(("a", "{}")), result("a", "1"), result("a", "2")],
+     [turn(("a", "{}")), result("a", "1")]),
+    ("results follow their turn in the order of the calls",
+     [turn(("a", "{}"), ("b", "{}")), result("b"), USER, result("a")],
+     [turn(("a", "{}"), ("b", "{}")), result("a"), result("b"), USER]),
+    ("a repeated id is renamed, its result with it",
+     [turn(("a", "{}"), ("a", "{}")), result("a", "1"), result("a", "2")],
+     [turn(("a", "{}"), ("a_2", "{}")), result("a", "1"), result("a_2", "2")]),
+    ("an id that a later turn repeats is renamed there",
+     [turn(("a", "{}")), result("a", "1"), turn(("a", "{}")), result("a", "2")],
+     [turn(("a", "{}")), result("a", "1"), turn(("a_2", "{}")), result("a_2", "2")]),
+    ("arguments that are no JSON object are quoted in one",
+     [turn(("a", '{"code": "pri')), result("a")],
+     [turn(("a", '{"_raw_args": "{\\"code\\": \\"pri"}')), result("a")]),
     ("an empty turn is dropped", [USER, turn(), turn(content=" ")], [USER]),
-    (
-        "an empty list of calls disappears",
-        [turn(content="hi")],
-        [{"role": "assistant", "content": "hi"}],
-    ),
-    (
-        "keys that no provider knows are left out",
-        [{**USER, "metadata": {"context_snapshot": True}}],
-        [USER],
-    ),
-]
+    ("an empty list of calls disappears", [turn(content="hi")],
+     [{"role": "assistant", "content": "hi"}]),
+    ("keys that no provider knows are left out", [{**USER, "metadata": {"context_snapshot": True}}],
+     [USER]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("broken", "mended"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])

@@ -136,24 +136,11 @@ async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
 
 
 def test_publishing_is_repeatable_and_looking_harmless(desk: Desk) -> None:
-    parameters = {
-        "return_dataset": (["variable", "title", "description"], 2),
-        "return_chart": (["variable", "title", "description"], 2),
-        "return_report": (["title", "body", "description"], 2),
-        "return_notebook": (["name", "code", "description"], 1),
-        "read_artifact": (["name", "start"], 1),
-        "list_artifacts": (["kind"], 0),
-    }
-    assert list(desk.tools) == list(parameters)
-    for name, (names, required) in parameters.items():
-        schema = desk.tools[name].parameters_schema
-        assert list(schema["properties"]) == names
-        assert schema.get("required", []) == names[:required]
-        assert desk.tools[name].is_repeatable
-        assert not desk.tools[name].terminal
-        publishes = name.startswith("return")
-        assert (desk.tools[name].tool_type == "publish") is publishes
-        assert (desk.tools[name].effect == "none") is not publishes
+    publishing = ["return_dataset", "return_chart", "return_report", "return_notebook"]
+    assert [*desk.tools] == [*publishing, "read_artifact", "list_artifacts"]
+    for name, built in desk.tools.items():
+        assert (built.is_repeatable, built.terminal) == (True, False)
+        assert (built.tool_type == "publish") is (built.effect != "none") is (name in publishing)
 
 
 BODY = "Sales rose.\n\n![By g](artifact:chart)\n\nSee [the table](artifact:sales)."

@@ -174,12 +174,7 @@ def test_foreign_file_in_its_place_is_left_alone(
         return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns  # reading is allowed
 
     before = state()
-    for ask in (
-        keyring.rotate,
-        keyring.current,
-        keyring.keys,
-        lambda: keyring.get("x"),
-    ):
+    for ask in (keyring.rotate, keyring.current, keyring.keys, lambda: keyring.get("x")):
         said = r"is damaged: .* or delete it|a (folder|link) stands in its place"
         with pytest.raises(StorageError, match=said) as caught:
             ask()

@@ -19,14 +19,7 @@ from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.factory import summarise
 from parsimony_kernel.offline.model import OfflineModel
 
-TOOLS = (
-    "run_code",
-    "return_dataset",
-    "return_chart",
-    "ask_user",
-    "return_done",
-    "return_unable",
-)
+TOOLS = ("run_code", "return_dataset", "return_chart", "ask_user", "return_done", "return_unable")
 MAX_STEPS = 20
 
 

@@ -123,31 +123,23 @@ async def test_two_months_are_compared(tables: Notebook) -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (
-            "growth of total precipitation by year",
-            "Highest growth of total precipitation (none behind a gap): 2014, 48.89 %",
-        ),
-        (
-            "cumulative precipitation by month",
-            "Highest cumulative total precipitation: 2015-12, 4,426",
-        ),
+        ("growth of total precipitation by year",
+         "Highest growth of total precipitation (none behind a gap): 2014, 48.89 %"),
+        ("cumulative precipitation by month",
+         "Highest cumulative total precipitation: 2015-12, 4,426"),
         ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
         (
             "top 3 cars by horsepower for USA",
             "Highest Horsepower (Origin is USA): pontiac grand prix, 230. "
             "More rows tie with the last of these. Rows: 3 of 406.",
         ),
-        (
-            "top 3 stocks by price with price over 5000",
-            "Highest price (price > 5000): none. Rows: 0",
-        ),
+        ("top 3 stocks by price with price over 5000",
+         "Highest price (price > 5000): none. Rows: 0"),
         ("show stocks", "Rows of stocks."),
-        (
-            "7 day rolling mean of temp_max",
-            "Highest 7-day rolling mean temp max: 2015-07-06, 32.21",
-        ),
+        ("7 day rolling mean of temp_max",
+         "Highest 7-day rolling mean temp max: 2015-07-06, 32.21"),
     ],
-)
+)  # fmt: skip
 async def test_answer_says_what_its_number_is(tables: Notebook, request_: str, words: str) -> None:
     assert (await done(tables, request_)).summary.startswith(words)
 
@@ -210,10 +202,7 @@ async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
 
 @pytest.mark.parametrize(
     ("request_", "variable"),
-    [
-        ("publish it", "mean_horsepower_by_year"),
-        ("publish the table", "mean_horsepower_by_year"),
-    ],
+    [("publish it", "mean_horsepower_by_year"), ("publish the table", "mean_horsepower_by_year")],
 )
 async def test_the_newest_is_published(tables: Notebook, request_: str, variable: str) -> None:
     plots = ("plot mean horsepower by origin", "plot mean wind by weather")

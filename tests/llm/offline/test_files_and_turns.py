@@ -86,11 +86,7 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "types"),
     [
-        (
-            "a;b\n1,5;x\n2.000,25;y\n",
-            "sep=';', decimal=',', thousands='.'.",
-            "float64",
-        ),
+        ("a;b\n1,5;x\n2.000,25;y\n", "sep=';', decimal=',', thousands='.'.", "float64"),
         ("a|b\n1.5|x\n", "sep='|'.", "float64"),
         ('a,b\n"1,500",x\n"2,000",y\n', "thousands=','.", "int64"),
         ("a,b\n1.5,x\n", "", "float64"),
