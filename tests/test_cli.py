@@ -191,13 +191,7 @@ class TestMisuse:
 
     @pytest.mark.parametrize(
         "words",
-        [
-            "runs --limit 0",
-            "purge",
-            "purge --older-than 30",
-            "show --json --code",
-            "keys shred",
-        ],
+        ["runs --limit 0", "purge", "purge --older-than 30", "show --json --code", "keys shred"],
     )
     def test_invalid_value_is_one_line(
         self, words: str, capsys: pytest.CaptureFixture[str]

@@ -119,13 +119,7 @@ def test_pool_path_needs_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two"),
-    [
-        ("Foo", "fOO"),
-        ("ﬁle", "file"),
-        ("é", "e\u0301"),
-        ("a/ＢＣ", "a/bc"),
-    ],
+    ("one", "two"), [("Foo", "fOO"), ("ﬁle", "file"), ("é", "e\u0301"), ("a/ＢＣ", "a/bc")]
 )
 def test_names_of_other_case_or_width_are_one_live_name(one: str, two: str) -> None:
     assert live_name_key("dataset", one) == live_name_key("dataset", two)

@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.patterns.escalation import (
-    HumanInTheLoop,
-    action_hash,
-)
+from parsimony_kernel.patterns.escalation import HumanInTheLoop, action_hash
 from parsimony_kernel.patterns.fallback import FallbackChain
 from parsimony_kernel.patterns.handoff import ValidationResult
 from parsimony_kernel.patterns.pinned import PinnedConstraintsAgent

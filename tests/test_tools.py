@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.tools import (
-    THREADS,
-    Tool,
-    ToolResult,
-    in_thread,
-    tool,
-    toolmethod,
-    tools_of,
-)
+from parsimony_kernel.tools import THREADS, Tool, ToolResult, in_thread, tool, toolmethod, tools_of
 
 
 @tool

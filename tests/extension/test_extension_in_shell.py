@@ -117,10 +117,7 @@ def test_request_is_literal_and_record_is_printed(
         ("%agent answer", "UsageError: %agent answer: the following arguments are required: WORDS"),
         ("%agent artifacts all", "UsageError: %agent artifacts: unrecognized arguments: all"),
         ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
-        (
-            "%agent tools area",
-            "UsageError: %agent tools: argument add|remove: got 'area'",
-        ),
+        ("%agent tools area", "UsageError: %agent tools: argument add|remove: got 'area'"),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
         ("%agent show 1 2", "UsageError: %agent show: unrecognized arguments: 2"),
         ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),
@@ -128,11 +125,7 @@ def test_request_is_literal_and_record_is_printed(
     ],
 )
 def test_unusable_cell_is_explained_without_traceback(
-    shell: Any,
-    session: FakeSession,
-    capsys: pytest.CaptureFixture[str],
-    source: str,
-    sentence: str,
+    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str, sentence: str
 ) -> None:
     result = shell.run_cell(source)
     assert not result.success
@@ -388,8 +381,7 @@ def test_unloading_releases_session(shell: Any, session: FakeSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
+    "source", ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"]
 )
 def test_unreadable_journal_is_one_sentence(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str

@@ -98,10 +98,7 @@ def test_tracking_keeps_nothing_alive(shell: Any) -> None:
 
 
 def test_missing_working_folder_is_survived(
-    shell: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()

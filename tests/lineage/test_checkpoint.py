@@ -222,7 +222,7 @@ async def test_users_later_changes_are_kept(desk: Desk, case: str) -> None:
 async def test_incomparable_object_breaks_nothing(desk: Desk) -> None:
     await desk.act(
         "class Evil:\n    def __eq__(self, other): raise RuntimeError('no')\n"
-        "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)",
+        "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)"
     )
     number = desk.checkpoints.take()
     await desk.act("df['o'] = [Evil()]; xs = [Evil()]; xs.append(Evil())")

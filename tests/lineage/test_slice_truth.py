@@ -155,9 +155,7 @@ def test_slice_rebuilds_its_variable(steps: Steps) -> None:
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @settings(max_examples=settings().max_examples // 10)
 @given(notebooks(kinds=("user",)))
-def test_every_variable_is_sliceable_without_errors_or_undo(
-    steps: Steps,
-) -> None:
+def test_every_variable_is_sliceable_without_errors_or_undo(steps: Steps) -> None:
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
     ledger = notebook.executor.origin_ledger

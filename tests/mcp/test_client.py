@@ -76,9 +76,7 @@ def start(tmp_path: Path, scripted: Start) -> Start:
     """Open a session with a model that does what the steps say."""
 
     def begin(
-        steps: Sequence[Step] = (),
-        servers: Mapping[str, Any] = SERVERS,
-        add: Sequence[str] = (),
+        steps: Sequence[Step] = (), servers: Mapping[str, Any] = SERVERS, add: Sequence[str] = ()
     ) -> NotebookSession:
         (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
         session = scripted(*steps)

@@ -178,9 +178,7 @@ def test_long_text_is_cut_and_request_keeps_its_form() -> None:
     assert answer.endswith(" …")
 
 
-def test_newest_turns_are_recalled_when_space_is_short(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_newest_turns_are_recalled_when_space_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
     whole = told(rows)
     assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
@@ -248,9 +246,7 @@ async def test_rerun_cell_applies_its_change_once(
         assert str(value(session, "it")) == str(once["it"])
 
 
-async def test_earlier_bindings_of_cell_are_removed(
-    scripted: Start,
-) -> None:
+async def test_earlier_bindings_of_cell_are_removed(scripted: Start) -> None:
     session = scripted(run("x = 1; y = x"), DONE, run("x = 2"), DONE)
     await mine(session, "y = 'mine'")
     await turn(session, "a")
@@ -316,9 +312,7 @@ async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -
     assert names(session) == {"x"}
 
 
-async def test_newer_of_two_replaced_turns_is_undone_first(
-    scripted: Start,
-) -> None:
+async def test_newer_of_two_replaced_turns_is_undone_first(scripted: Start) -> None:
     session = scripted(run("x.append(1)"), DONE, run("x.append(2)"), UNABLE, run("x.append(3)"))
     await mine(session, "x = [0]")
     await turn(session, "a")
@@ -415,9 +409,7 @@ async def test_republished_snapshot_is_listed(scripted: Start) -> None:
     assert session.artifacts() == before
 
 
-async def test_living_turns_snapshot_is_listed_again(
-    scripted: Start,
-) -> None:
+async def test_living_turns_snapshot_is_listed_again(scripted: Start) -> None:
     more = "sales = pd.DataFrame({'n': [1, 2, 3]})"
     session = scripted(
         *[run(SALES), publish("sales", "Sales"), DONE],
@@ -479,9 +471,7 @@ async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:
     assert [each.status for each in session.turns()] == ["cancelled"]
 
 
-async def test_reset_forgets_turns_tools_and_model(
-    scripted: Start,
-) -> None:
+async def test_reset_forgets_turns_tools_and_model(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
     first = session._model
     await mine(session, "async def area(width: int, height: int) -> int: return width * height")

@@ -26,14 +26,7 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.share import (
-    KEPT_NAME,
-    Share,
-    Step,
-    kind_of,
-    shape_of,
-    shared,
-)
+from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shape_of, shared
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
@@ -195,8 +188,7 @@ ROW = {"type": "dataframe", "columns": [{"name": "index", "index": True}, {"name
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
-    [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")],
+    ("code", "told"), [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")]
 )
 def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) -> None:
     assert shape_of(ROW, code)["columns"][1]["name"] == told

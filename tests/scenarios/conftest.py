@@ -41,10 +41,7 @@ def notebook(tmp_path: Path) -> Iterator[Notebook]:
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     """The Parsimony Agent kernel in an empty folder."""
     folder: Path = tmp_path_factory.mktemp("notebook")
-    environ = {
-        "IPYTHONDIR": str(folder / ".ipython"),
-        "PARSIMONY_MODEL": "offline",
-    }
+    environ = {"IPYTHONDIR": str(folder / ".ipython"), "PARSIMONY_MODEL": "offline"}
     with live_kernel(folder, environ=environ) as running:
         assert running.run(_SETUP).status == "ok"
         yield running

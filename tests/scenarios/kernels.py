@@ -29,10 +29,7 @@ class Desk:
     @property
     def kernel(self) -> LiveKernel:
         if self._kernel is None:
-            environ = {
-                "IPYTHONDIR": str(self.folder / ".ipython"),
-                "PARSIMONY_MODEL": "offline",
-            }
+            environ = {"IPYTHONDIR": str(self.folder / ".ipython"), "PARSIMONY_MODEL": "offline"}
             self._kernel = self._stack.enter_context(live_kernel(self.folder, environ=environ))
             assert self._kernel.run(_SETUP).status == "ok"
         return self._kernel

@@ -148,11 +148,7 @@ async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
     ("reply", "runs", "read"),
     [
         ("Run it", True, ["Allowed by the person.", "`y`: 1 (int)"]),
-        (
-            "Don't",
-            False,
-            ["This was not allowed.", "Not run: the call before it was declined"],
-        ),
+        ("Don't", False, ["This was not allowed.", "Not run: the call before it was declined"]),
         (
             "use a file",
             False,

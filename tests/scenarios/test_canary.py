@@ -147,9 +147,7 @@ def answered(events: Sequence[AgentEvent], name: str) -> list[ToolEvent]:
 
 
 async def test_secret_never_leaves_a_turn(
-    place: Place,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="parsimony_kernel")
     session = place.open(

@@ -105,9 +105,7 @@ async def test_refused_cell_restores_nothing(scripted: Start) -> None:
     assert session.executor.variables()["rows"] == [1, 2]
 
 
-async def test_overwritten_user_variable_is_named_and_restored(
-    scripted: Start,
-) -> None:
+async def test_overwritten_user_variable_is_named_and_restored(scripted: Start) -> None:
     session = scripted(code("sales = 'gone'; other = 1"), DONE)
     await mine(session, "sales = [1, 2]")
     events = await turn(session)

@@ -296,9 +296,7 @@ def _strike(nth, number):
 WRITES = range(1, 11)
 
 
-def test_stop_during_journal_write_tears_no_entry(
-    desk: Desk,
-) -> None:
+def test_stop_during_journal_write_tears_no_entry(desk: Desk) -> None:
     assert desk.kernel.run(STRIKE).status == "ok"
     outcomes: list[str] = []
     for nth in WRITES:

@@ -196,13 +196,7 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
 
     paid = call("refund", payment="P9")
     model = ScriptedModel(
-        [
-            used(paid, 1_000),
-            used(call("look", at="x"), 82_000),
-            call("look", at="y"),
-            paid,
-            DONE,
-        ]
+        [used(paid, 1_000), used(call("look", at="x"), 82_000), call("look", at="y"), paid, DONE]
     )
     state = begun()
     events = await run(bare(model=model, tools=[look, refund], max_tokens=100_000), state=state)

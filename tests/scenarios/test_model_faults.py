@@ -12,12 +12,7 @@ from itertools import count, repeat
 import pytest
 
 from parsimony_kernel.core.chat import Completion, answer
-from parsimony_kernel.core.events import (
-    Handoff,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
+from parsimony_kernel.core.events import Handoff, RunCompleted, ToolEvent, UserInputRequested
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire

@@ -76,10 +76,7 @@ async def test_suspended_procedure_resumes_in_another_process(start: Starting) -
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        (None, "cannot be read"),
-        (PUBLISH_LAST.replace("run_code", "run_cod"), "run_cod"),
-    ],
+    [(None, "cannot be read"), (PUBLISH_LAST.replace("run_code", "run_cod"), "run_cod")],
 )
 async def test_impossible_task_file_is_reported_before_running(
     start: Starting, tmp_path: Path, text: str | None, said: str

@@ -42,14 +42,7 @@ from parsimony_kernel.testing.provider import (
 from parsimony_kernel.testing.scripted import call, calls
 from tests.llm.dialects import LITELLM_WARNINGS
 
-from .agents import (
-    MODEL,
-    Tally,
-    agent_at,
-    config_of,
-    drive,
-    run_at,
-)
+from .agents import MODEL, Tally, agent_at, config_of, drive, run_at
 
 pytestmark = LITELLM_WARNINGS
 
@@ -134,10 +127,7 @@ async def test_wire_oddity_is_no_failure(wire: Wire) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "says"),
-    [
-        (UNAUTHORIZED, "did not accept the API key"),
-        (UNKNOWN_MODEL, "does not know the model"),
-    ],
+    [(UNAUTHORIZED, "did not accept the API key"), (UNKNOWN_MODEL, "does not know the model")],
 )
 async def test_permanent_fault_is_asked_once_and_handed_off(fault: HttpError, says: str) -> None:
     tally = Tally()
