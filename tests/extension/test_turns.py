@@ -20,26 +20,20 @@ from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnErr
 from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    TextDelta,
-    ToolEvent,
-)
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-DONE = RunCompleted(summary="Finished as asked.")
+DONE = ev.RunCompleted(summary="Finished as asked.")
 ASKS = asks("Which one?", "alpha", "beta")
 CALL = {"tool_name": "run_code", "tool_call_id": "c1", "tool_type": "code"}
 # A step that waits for leave, and the question about it.
 HELD = (
-    ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
-    ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
+    ev.ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
+    ev.ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
     asks("May it run?", "Allow", "Refuse"),
 )
 
@@ -169,7 +163,7 @@ def widgets(area: OutputArea) -> int:
 
 
 async def test_turn_is_shown_in_its_cell() -> None:
-    notebook = Notebook([TextDelta(content="Working."), DONE])
+    notebook = Notebook([ev.TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
     request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
@@ -213,7 +207,7 @@ async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
 
 
 async def test_click_continues_in_asking_cell() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
@@ -245,7 +239,7 @@ async def test_continuation_asking_again_gets_buttons() -> None:
 
 
 async def test_answer_in_another_cell_closes_buttons() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
     first = await asked(notebook)
     second = notebook.begin("c2")
     await notebook.answer("2")
@@ -341,7 +335,7 @@ async def test_headless_question_fails_cell_when_requested(display: str) -> None
 
 
 async def test_stopped_turn_stops_queue() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook = Notebook([ev.TextDelta(content="Waiting."), asyncio.Event(), DONE])
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await settle()
@@ -353,14 +347,14 @@ async def test_stopped_turn_stops_queue() -> None:
 
 @pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
 async def test_cancelled_cell_shows_how_turn_ended(named: bool) -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
+    notebook = Notebook([ev.TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
     assert "the cell was cancelled" in area.text
 
 
@@ -399,8 +393,8 @@ async def test_error_behind_click_is_shown_at_turn(caplog: pytest.LogCaptureFixt
 
 
 async def test_late_error_is_shown_at_question() -> None:
-    def lost() -> Iterator[AgentEvent]:
-        yield TextDelta(content="Taken.")
+    def lost() -> Iterator[ev.AgentEvent]:
+        yield ev.TextDelta(content="Taken.")
         raise RuntimeError("the line is cut")
 
     notebook = Notebook([ASKS], lost())  # type: ignore[arg-type]
@@ -518,17 +512,17 @@ async def test_outdated_button_is_refused_in_place() -> None:
 
 
 async def test_stop_while_opening_session_stops_turn() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook = Notebook([ev.TextDelta(content="Waiting."), asyncio.Event(), DONE])
     notebook.begin("c1")
     stop = CancellationRequest()
     stop.set()
     with pytest.raises(TurnStopped):
         await notebook.turns.ask(CellRequest("plot it"), notebook.cells.next_turn("plot it"), stop)
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
 
 
 async def test_cell_cancelled_by_stop_ends_quietly() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook = Notebook([ev.TextDelta(content="Waiting."), asyncio.Event(), DONE])
     notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await settle()
@@ -600,7 +594,7 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
 
 
 async def test_continuation_has_stop_button() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), asyncio.Event(), DONE])
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), asyncio.Event(), DONE])
     area = await asked(notebook)
     shown = len(area.displays)
     click(notebook.buttons[0])
@@ -609,7 +603,7 @@ async def test_continuation_has_stop_button() -> None:
     assert "Stops this turn" in stop.tooltip
     click(stop)
     await settle()
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
     assert widgets(area) == 0
     assert len(area.displays) == shown
     assert "stopped" in area.text.lower()
@@ -618,7 +612,7 @@ async def test_continuation_has_stop_button() -> None:
 @pytest.mark.parametrize("hears", [True, False])
 async def test_running_cell_has_button_where_clicks_arrive(hears: bool) -> None:
     gate = asyncio.Event()
-    notebook = Notebook([TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
+    notebook = Notebook([ev.TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await pass_seconds(notebook, 2)

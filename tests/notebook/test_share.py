@@ -11,16 +11,9 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core import taxonomy as made
 from parsimony_kernel.core.chat import ModelRequest, ToolCall
-from parsimony_kernel.core.events import (
-    Handoff,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
 from parsimony_kernel.core.pictures import pictures_in
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
@@ -124,7 +117,7 @@ async def test_charts_are_shared_in_full_mode_or_when_set(
     begun, *_ = await gather(session.turn("draw it", cell_key="a", options=options))
     (_, second) = asked_of(session)
     assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
-    assert isinstance(begun, RunStarted)
+    assert isinstance(begun, ev.RunStarted)
     assert begun.share_figures is figures
 
 
@@ -213,8 +206,8 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     )
     options = TurnOptions(share=Share.schema)
     events = await gather(session.turn("sum it", cell_key="a", options=options))
-    assert isinstance(events[-1], RunCompleted)
-    ends = [e for e in events if isinstance(e, ToolEvent) and e.tool_name == "return_done"]
+    assert isinstance(events[-1], ev.RunCompleted)
+    ends = [e for e in events if isinstance(e, ev.ToolEvent) and e.tool_name == "return_done"]
     assert ends[-1].result is not None
     assert ends[-1].result["not_found"] == ["19.25"]
 
@@ -236,7 +229,7 @@ async def test_approval_shows_whole_step(start: Start) -> None:
     options = TurnOptions(share=Share.schema, approve=Approval.guarded)
     events = await gather(session.turn("write it", cell_key="a", options=options))
     question = events[-1]
-    assert isinstance(question, UserInputRequested)
+    assert isinstance(question, ev.UserInputRequested)
     assert target in str(question.context)
     record = question.suspension_record
     assert "qvxzkjhgfd" not in json.dumps(record.messages)
@@ -252,7 +245,7 @@ async def test_turn_keeps_its_share_mode(start: Start) -> None:
     namespace = session.executor.namespace()  # type: ignore[attr-defined]
     del namespace["sales"]
     begun, *_ = await gather(session.resume("the second"))
-    assert isinstance(begun, RunStarted)
+    assert isinstance(begun, ev.RunStarted)
     assert begun.share == "schema"
     assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
     (changes,) = sent_changes(asked_of(session)[-1])
@@ -274,10 +267,10 @@ async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) ->
     session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, procedure="task.yaml")
     events = await gather(session.turn("go", cell_key="a", options=options))
-    read = [event.content for event in events if isinstance(event, ToolResultObserved)]
+    read = [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
     assert len(read) == 1
     assert "qvxz" not in read[0]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "qvxz" in events[-1].rationale
 
 

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.failure import FailureKind
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, Choice, read
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
@@ -32,7 +25,9 @@ FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
 
 
-async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> list[AgentEvent]:
+async def ask(
+    session: NotebookSession, approve: Approval = Approval.guarded
+) -> list[ev.AgentEvent]:
     return await gather(session.turn("do it", cell_key="a", options=TurnOptions(approve=approve)))
 
 
@@ -52,9 +47,9 @@ async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Pa
 
     events = await gather(session.resume("Run it"))
     assert (tmp_path / "made").exists()
-    ran = [e for e in events if isinstance(e, ToolEvent) and e.completed]
+    ran = [e for e in events if isinstance(e, ev.ToolEvent) and e.completed]
     assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     # The model reads the result where it asked, and nothing of a button.
     roles = [m["role"] for m in session._model.requests[-1].messages]
     assert roles == ["system", "user", "user", "assistant", "tool"]
@@ -68,7 +63,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
     await ask(session)
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert "not allowed" in read_by_model(session)[0]
 
 
@@ -86,7 +81,7 @@ async def test_approved_reach_is_not_asked_again_this_turn(scripted: Any) -> Non
     again = SHELL.replace("out", "other")
     session = scripted(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
-    assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
+    assert isinstance((await gather(session.resume("Run it")))[-1], ev.RunCompleted)
 
 
 RUNNER = "import subprocess\nsubprocess.run(['sh', '-c', 'touch ' {!r}], check=True)"
@@ -121,7 +116,7 @@ async def test_turn_wide_approval_covers_similar_reaches(
     session = scripted(*[call("run_code", code=code) for code in (first, then)], DONE)
     question(await ask(session, Approval(approve)))
     events = await gather(session.resume(FOR_TURN))
-    assert isinstance(events[-1], UserInputRequested if is_asked else RunCompleted)
+    assert isinstance(events[-1], ev.UserInputRequested if is_asked else ev.RunCompleted)
 
 
 async def test_approval_expires_with_turn(scripted: Any) -> None:
@@ -133,14 +128,14 @@ async def test_approval_expires_with_turn(scripted: Any) -> None:
 
 async def test_plain_analysis_is_not_asked_about(scripted: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
-    assert isinstance((await ask(scripted(plain, DONE)))[-1], RunCompleted)
+    assert isinstance((await ask(scripted(plain, DONE)))[-1], ev.RunCompleted)
     asked = question(await ask(scripted(plain), Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
 async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
     events = await ask(scripted(call("run_code", code=SHELL), DONE), Approval.auto)
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert (tmp_path / "made").exists()
 
 
@@ -194,7 +189,7 @@ async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Pa
     session = scripted(call("run_code", code=appending), Refused(), DONE)
     await ask(session)
     ended = (await gather(session.resume("Run it")))[-1]
-    assert isinstance(ended, Handoff)
+    assert isinstance(ended, ev.Handoff)
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question"):
         await gather(session.resume("Run it"))
@@ -205,7 +200,7 @@ async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Pa
 async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words: str) -> None:
     session = scripted(call("run_code", code=SHELL))
     await ask(session)
-    assert isinstance((await gather(session.resume(words)))[-1], PartialRunSummary)
+    assert isinstance((await gather(session.resume(words)))[-1], ev.PartialRunSummary)
     assert not (tmp_path / "made").exists()
 
 
@@ -263,7 +258,7 @@ class TestCodeInAFile:
         module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
         later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
         session = scripted(call("run_code", code=self.IMPORTS), DONE, clock=later)
-        assert isinstance((await ask(session))[-1], RunCompleted)
+        assert isinstance((await ask(session))[-1], ev.RunCompleted)
 
 
 async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
@@ -273,7 +268,7 @@ async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
 
 async def test_ask_mode_allows_looking_and_ending(scripted: Any) -> None:
     steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
-    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], RunCompleted)
+    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], ev.RunCompleted)
 
 
 async def test_code_cannot_write_into_record_unasked(scripted: Any, tmp_path: Path) -> None:
@@ -299,7 +294,7 @@ async def test_host_with_full_address_in_request_is_allowed(
     session = scripted(call("run_code", code=fetch), DONE)
     options = TurnOptions(approve=Approval.guarded)
     last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
-    assert isinstance(last, UserInputRequested) is is_asked
+    assert isinstance(last, ev.UserInputRequested) is is_asked
 
 
 class TestTheStatement:

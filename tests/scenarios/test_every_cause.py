@@ -11,20 +11,12 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core import causes
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.causes import CAUSES, Cause, Rung, cause_of
 from parsimony_kernel.core.chat import ChatModel, Usage
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.effects import MemoryEffects
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    StateSnapshot,
-    ToolEvent,
-    UserInputRequested,
-    is_terminal,
-)
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
@@ -385,7 +377,7 @@ class Hooks(RunHooks):
         if meeting.is_unrecorded:
             self._effects = Unrecorded()
 
-    def drain(self) -> list[AgentEvent]:
+    def drain(self) -> list[ev.AgentEvent]:
         if self._is_broken:
             raise RuntimeError("the host is broken")
         return []
@@ -409,7 +401,7 @@ class Watching(DefaultPolicy):
 class Ran:
     """The events of a run, the failures that its funnel was given, and what was looked up."""
 
-    events: Sequence[AgentEvent]
+    events: Sequence[ev.AgentEvent]
     given: Sequence[Failure]
     looked_up: Sequence[str]
 
@@ -420,7 +412,7 @@ class Ran:
             failure = getattr(event, "failure", None)
             if failure is not None:
                 yield failure
-            if isinstance(event, UserInputRequested):
+            if isinstance(event, ev.UserInputRequested):
                 yield from event.suspension_record.lessons_learned
 
     @property
@@ -433,18 +425,18 @@ class Ran:
         answered: Failure | None = None
         for event in self.events:
             match event:
-                case ToolEvent(failure=Failure() as failure):
+                case ev.ToolEvent(failure=Failure() as failure):
                     answered = failure
-                case AgentError(action=str(action), fallback=fallback):
+                case ev.AgentError(action=str(action), fallback=fallback):
                     answered = None
                     yield next(given), Rung.fallback if fallback else Rung(action)
-                case Handoff(failure=Failure() as failure):
+                case ev.Handoff(failure=Failure() as failure):
                     yield next(given, failure), Rung.handoff
-                case UserInputRequested(originating_failure_kind=FailureKind()):
+                case ev.UserInputRequested(originating_failure_kind=FailureKind()):
                     failure = next(given)
                     yield from ((failure, Rung.reconcile) for _ in self.looked_up)
                     yield failure, Rung.ask_user
-                case StateSnapshot() if answered is not None:
+                case ev.StateSnapshot() if answered is not None:
                     yield answered, Rung.refusal
                     answered = None
 
@@ -487,13 +479,15 @@ async def play(meeting: Meeting) -> Ran:
 @pytest.mark.parametrize("meeting", MEETINGS, ids=str)
 async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
     ran = await play(meeting)
-    assert [is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [True]
+    assert [ev.is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [
+        True
+    ]
     occurred = list(ran.climbed)[meeting.after :]
     assert [cause_of(failure) for failure, _ in occurred] == [meeting.cause] * len(meeting.rungs)
     assert [rung for _, rung in occurred] == meeting.rungs
     told = {cause_of(failure) for failure in ran.shown}
     assert meeting.after or told <= {meeting.cause}
-    if isinstance(ran.events[-1], UserInputRequested):
+    if isinstance(ran.events[-1], ev.UserInputRequested):
         assert ran.events[-1].originating_failure_kind is meeting.cause.kind
     else:
         assert meeting.cause in told

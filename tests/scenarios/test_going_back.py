@@ -8,17 +8,9 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    RunCancelled,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType
@@ -43,7 +35,7 @@ def code(text: str) -> Any:
     return call("run_code", code=text)
 
 
-def drawn(events: Sequence[AgentEvent]) -> str:
+def drawn(events: Sequence[ev.AgentEvent]) -> str:
     """The record as text."""
     view = RunView()
     for event in events:
@@ -63,13 +55,13 @@ async def mine(session: NotebookSession, text: str) -> None:
     assert output.error is None
 
 
-async def turn(session: NotebookSession, cell: str = "a") -> list[AgentEvent]:
+async def turn(session: NotebookSession, cell: str = "a") -> list[ev.AgentEvent]:
     return [event async for event in session.turn("do it", cell_key=cell)]
 
 
-def answers(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
+def answers(events: Sequence[ev.AgentEvent]) -> list[dict[str, Any]]:
     """The envelopes of the steps that ended."""
-    return [e.result or {} for e in events if isinstance(e, ToolEvent) and e.completed]
+    return [e.result or {} for e in events if isinstance(e, ev.ToolEvent) and e.completed]
 
 
 async def test_failing_cell_leaves_existing_variables(scripted: Start) -> None:
@@ -128,7 +120,7 @@ async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
 
 async def test_waiting_turn_is_undone_whole(scripted: Start) -> None:
     session = scripted(code("a = 1"), call("ask_user", question="Go?"), code("b = 1"), DONE)
-    assert isinstance((await turn(session))[-1], UserInputRequested)
+    assert isinstance((await turn(session))[-1], ev.UserInputRequested)
     await mine(session, "c = 1")
     assert [e async for e in session.resume("yes")]
     assert session.past.undo()[1].removed == ("a", "b")
@@ -148,7 +140,7 @@ def rolling_back(
     ), model
 
 
-async def run(agent: Agent) -> list[AgentEvent]:
+async def run(agent: Agent) -> list[ev.AgentEvent]:
     return [event async for event in agent.run("do it")]
 
 
@@ -170,7 +162,7 @@ async def test_rollback_returns_to_last_passing_step() -> None:
         policy=policy,
     )
     events = await run(agent)
-    [error] = [e for e in events if isinstance(e, AgentError)]
+    [error] = [e for e in events if isinstance(e, ev.AgentError)]
     assert (error.strategy, error.action) == ("ROLLBACK", "narrow_scope")
     assert error.put_back == "The variables are as they were after step 1. Gone again: bad."
     assert agent.code_executor.variables() == {"good": [1]}
@@ -203,18 +195,18 @@ async def test_undone_work_may_be_repeated() -> None:
     agent, _ = rolling_back(same, same, failing, same, DONE, policy=to_step(0))
     events = await run(agent)
     assert [answer.get("error") for answer in answers(events)][3:] == [None, None]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_missing_checkpoint_is_reported_and_run_continues() -> None:
     steps = code("a = 1"), code("raise Exception('no')"), DONE
     agent, _ = rolling_back(*steps, policy=to_step(99))
     events = await run(agent)
-    [error] = [e for e in events if isinstance(e, AgentError)]
+    [error] = [e for e in events if isinstance(e, ev.AgentError)]
     assert (
         error.put_back == "There is no earlier state to go back to; the variables are as they are."
     )
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_strategy_sees_earlier_answers() -> None:
@@ -246,7 +238,7 @@ async def test_tool_error_gets_type_and_hint() -> None:
         tools=[fetch],
     )
     events = await run(agent)
-    [failed] = [e.failure for e in events if isinstance(e, ToolEvent) and e.failure]
+    [failed] = [e.failure for e in events if isinstance(e, ev.ToolEvent) and e.failure]
     assert (failed.kind, failed.type) == (FailureKind.tool_error, FailureType.EXTERNAL_FAULT)
     assert "may be made again" in last_answer(model)
 
@@ -254,14 +246,14 @@ async def test_tool_error_gets_type_and_hint() -> None:
 async def test_second_reminder_says_where_to_continue(scripted: Start) -> None:
     session = scripted(call("plan", parts=["load", "plot"], done=["load"]), DONE, DONE, DONE)
     events = await turn(session)
-    [error] = [e for e in events if isinstance(e, AgentError)]
+    [error] = [e for e in events if isinstance(e, ev.AgentError)]
     assert error.failure is not None
     assert error.failure.type is FailureType.PLAN_INCOMPLETE
     assert isinstance(session._model, ScriptedModel)
     said = [m["content"] for m in session._model.requests[-1].messages if m["role"] == "user"]
     assert "Go on with 'plot'" in said[-1]
     assert "<plan>\n- done: load\n- open: plot\n</plan>" in said[-1]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "plot" in events[-1].rationale
 
 
@@ -315,7 +307,7 @@ async def test_variables_stay_with_possible_effect(scripted: Start) -> None:
     session.tools.add("send")
     await turn(session)
     events = [event async for event in session.resume("Run it")]
-    assert isinstance(events[-1], UserInputRequested)
+    assert isinstance(events[-1], ev.UserInputRequested)
     assert events[-1].question == "Did send take effect?"
     assert session.executor.variables()["sent"] == ["ann"]
 
@@ -333,7 +325,7 @@ async def test_rollback_restores_plan() -> None:
     agent.tools = Tools([*agent.tools.values(), plan])
     events = await run(agent)
     assert agent.code_executor.variables() == {}
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_stop_during_classification_reports_step() -> None:
@@ -347,7 +339,7 @@ async def test_stop_during_classification_reports_step() -> None:
     agent, _ = rolling_back(code("raise Exception('a')"), policy=FailurePolicy())
     agent.classifier = Slow()
     events = [event async for event in agent.run("do it", cancellation=stop)]
-    assert isinstance(events[-1], RunCancelled)
+    assert isinstance(events[-1], ev.RunCancelled)
     assert [answer["error"] for answer in answers(events)] == ["action_error"]
 
 
@@ -358,7 +350,7 @@ async def test_host_error_at_end_changes_nothing() -> None:
 
     agent, _ = rolling_back(code("a = 1"), DONE, policy=FailurePolicy())
     agent.hooks = Breaking()
-    assert isinstance((await run(agent))[-1], RunCompleted)
+    assert isinstance((await run(agent))[-1], ev.RunCompleted)
 
 
 def asking(contract: ActionContract | None) -> tuple[Agent, ScriptedModel]:
@@ -377,14 +369,14 @@ async def test_run_resumes_under_its_contract(dropped: bool) -> None:
     contract = ActionContract(frozenset({"return_done"}))
     agent, _ = asking(contract if dropped else None)
     last = (await run(agent))[-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     other, model = asking(None if dropped else contract)
     with pytest.raises(ValueError, match="another contract or procedure"):
         _ = [event async for event in other.resume(last.suspension_record, "yes")]
     assert model.requests == []
     # The question waits on.
     again = [event async for event in agent.resume(last.suspension_record, "yes")]
-    assert isinstance(again[-1], RunCompleted)
+    assert isinstance(again[-1], ev.RunCompleted)
     assert ("a" in agent.code_executor.variables()) == (not dropped)
 
 
@@ -394,5 +386,5 @@ async def test_futile_rollbacks_reach_a_person() -> None:
         code("raise Exception('a')"), code("raise Exception('b')"), policy=policy
     )
     events = await run(agent)
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "again after going back" in events[-1].rationale

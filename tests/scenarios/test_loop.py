@@ -11,20 +11,9 @@ import pytest
 from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
 from parsimony_kernel.agent.loop import resume_run
 from parsimony_kernel.agent.run import MAX_CALLS
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.chat import Completion, Delta, ModelRequest, Usage
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    BudgetWarning,
-    Handoff,
-    Heartbeat,
-    LLMCallCompleted,
-    RunCompleted,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.llm.chokepoint import FINISHING_S
@@ -42,22 +31,22 @@ async def look(at: str = "", deep: Any = None) -> dict[str, str]:
     return {"seen": at}
 
 
-async def play(steps: Sequence[Step], *tools: Any) -> list[AgentEvent]:
+async def play(steps: Sequence[Step], *tools: Any) -> list[ev.AgentEvent]:
     model = ScriptedModel(steps)
     events = await run(bare(model=model, tools=tools))
     model.assert_exhausted()
     return events
 
 
-def kinds(events: Sequence[AgentEvent]) -> list[str]:
+def kinds(events: Sequence[ev.AgentEvent]) -> list[str]:
     return [str(getattr(event, "type", "")) for event in events]
 
 
-def errors(events: Sequence[AgentEvent]) -> list[tuple[str, str | None, int]]:
+def errors(events: Sequence[ev.AgentEvent]) -> list[tuple[str, str | None, int]]:
     return [
         (str(e.failure.kind) if e.failure else "", e.action, e.attempt)
         for e in events
-        if isinstance(e, AgentError)
+        if isinstance(e, ev.AgentError)
     ]
 
 
@@ -82,9 +71,9 @@ async def test_run_emits_events_in_order() -> None:
         "run_completed",
     ]
     observed = events[3]
-    assert isinstance(observed, ToolResultObserved)
+    assert isinstance(observed, ev.ToolResultObserved)
     assert json.loads(observed.content)["result"] == {"seen": "x"}
-    assert events[-1] == RunCompleted(summary="seen x")
+    assert events[-1] == ev.RunCompleted(summary="seen x")
 
 
 @pytest.mark.parametrize("said", ["The mean is 3.", "Fertig: 3"])
@@ -92,7 +81,7 @@ async def test_final_text_completes_finished_run(said: str) -> None:
     """What a model says when its work is done is the answer; nobody asks for it again."""
     events = await play([call("look", at="x"), say(said)], look)
     assert errors(events) == []
-    assert events[-1] == RunCompleted(summary=said)
+    assert events[-1] == ev.RunCompleted(summary=said)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +94,7 @@ async def test_text_does_not_complete_open_run(before: list[Step]) -> None:
     steps = [*before, say("So."), call("plan", parts=["a"], done=["a"]), end]
     events = await play(steps, look, break_down, plan)
     assert errors(events)[-1:] == [("no_progress", "narrow_scope", 1)]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_loop_record_answers_every_call() -> None:
@@ -130,9 +119,9 @@ def used(completion: Completion, tokens: int) -> Completion:
     return replace(completion, usage=Usage(tokens, 0))
 
 
-def asked(events: Sequence[AgentEvent]) -> UserInputRequested:
+def asked(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
     last = events[-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     return last
 
 
@@ -153,7 +142,7 @@ async def test_budget_question_allows_as_much_again() -> None:
     assert "9,000 of 10,000 tokens" in (again.context or "")
     assert len(model.requests) == 2
     finished = await gather(resume_run(who, again.suspension_record, "Go on"))
-    assert finished[-1] == RunCompleted(summary="ok")
+    assert finished[-1] == ev.RunCompleted(summary="ok")
 
 
 @tool(name="look")
@@ -167,8 +156,8 @@ async def test_near_budget_model_is_warned_once_and_context_shrinks() -> None:
     steps = [used(call("look", at=at), used_by) for at, used_by in used_by_each]
     model = ScriptedModel([*steps, call("look", at="d"), DONE])
     events = await run(bare(model=model, tools=[look_long], max_tokens=100_000))
-    warnings = [event for event in events if isinstance(event, BudgetWarning)]
-    assert warnings == [BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
+    warnings = [event for event in events if isinstance(event, ev.BudgetWarning)]
+    assert warnings == [ev.BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
     told = ["budget" in request.messages[-1]["content"] for request in model.requests]
     assert told == [False, False, False, True, False]
 
@@ -200,8 +189,8 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
     )
     state = begun()
     events = await run(bare(model=model, tools=[look, refund], max_tokens=100_000), state=state)
-    assert [type(e) for e in events if isinstance(e, BudgetWarning)] == [BudgetWarning]
-    assert isinstance(events[-1], RunCompleted)
+    assert [type(e) for e in events if isinstance(e, ev.BudgetWarning)] == [ev.BudgetWarning]
+    assert isinstance(events[-1], ev.RunCompleted)
     assert refunds == ["P9"]
 
     said = [m for m in model.requests[-1].messages if m["role"] in ("assistant", "tool")]
@@ -260,16 +249,16 @@ async def test_heartbeat_shows_silent_model() -> None:
     who = bare()
     who.model_config = Pondering(who.clock, 50)
     events = await run(who)
-    beats = [event for event in events if isinstance(event, Heartbeat)]
-    assert beats == [Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
-    assert isinstance(events[-1], RunCompleted)
+    beats = [event for event in events if isinstance(event, ev.Heartbeat)]
+    assert beats == [ev.Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_fallback_model_takes_over_after_retries() -> None:
     first, second = ScriptedModel([DOWN] * 4, "first"), ScriptedModel([DONE], "second")
     who = bare(model=[first, second])
     events = await run(who)
-    told = [event for event in events if isinstance(event, AgentError)]
+    told = [event for event in events if isinstance(event, ev.AgentError)]
     assert [(e.action, e.attempt, e.fallback) for e in told] == [
         ("retry", 1, None),
         ("retry", 2, None),
@@ -277,7 +266,7 @@ async def test_fallback_model_takes_over_after_retries() -> None:
         ("retry", 1, "second"),
     ]
     assert who.clock.slept == [1, 2, 4]
-    answered = [event.model for event in events if isinstance(event, LLMCallCompleted)]
+    answered = [event.model for event in events if isinstance(event, ev.LLMCallCompleted)]
     assert answered == ["second"]
 
 
@@ -293,7 +282,7 @@ async def test_at_most_twelve_requests_fail_in_a_row() -> None:
     who = bare(model=models)
     who.policy = Stubborn()
     last = (await run(who))[-1]
-    assert isinstance(last, Handoff)
+    assert isinstance(last, ev.Handoff)
     assert sum(len(model.requests) for model in models) == 12
 
 
@@ -318,7 +307,7 @@ async def test_approved_loop_may_continue() -> None:
     question = asked(await run(who))
     assert question.originating_failure_kind is FailureKind.loop_detected
     went_on = await gather(resume_run(who, question.suspension_record, "do it once more"))
-    assert went_on[-1] == RunCompleted(summary="ok")
+    assert went_on[-1] == ev.RunCompleted(summary="ok")
 
 
 # Broken hosts.
@@ -355,7 +344,7 @@ async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[
     setattr(who.policy, name, answer)
     events = await run(who)
     assert actions(events) == ["retry"]
-    assert events[-1] == RunCompleted(summary="ok")
+    assert events[-1] == ev.RunCompleted(summary="ok")
     assert who.clock.slept == [1.0]
 
 
@@ -363,7 +352,7 @@ async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[
 async def test_wait_never_exceeds_remaining_time(wait: float) -> None:
     who = bare(DOWN, DONE, tools=[look])
     setattr(who.policy, "backoff", lambda *_: wait)  # noqa: B010
-    assert isinstance((await run(who))[-1], RunCompleted)
+    assert isinstance((await run(who))[-1], ev.RunCompleted)
     assert sum(who.clock.slept) <= 60
 
 
@@ -373,7 +362,7 @@ async def test_policy_retrying_a_limit_meets_it_once_more(limits: dict[str, Any]
     setattr(who.policy, "decide", lambda *_: Action.retry)  # noqa: B010
     events = await run(who)
     assert actions(events) == ["retry"]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
 
 
 @pytest.mark.parametrize("name", ["models", "tools", "gate", "drain", "variables", "effects"])
@@ -381,7 +370,7 @@ async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
     who = bare(call("look", at="x"), DONE, tools=[look])
     setattr(who.hooks, name, breaks)
     last = (await run(who))[-1]
-    assert isinstance(last, Handoff)
+    assert isinstance(last, ev.Handoff)
     assert "RuntimeError: broken" in last.rationale
 
 
@@ -397,9 +386,9 @@ async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
 )
 async def test_invalid_arguments_are_quoted_and_refused(arguments: str) -> None:
     events = await run(bare(raw_call("look", arguments), DONE, tools=[look]))
-    begun = next(event for event in events if isinstance(event, ToolEvent))
+    begun = next(event for event in events if isinstance(event, ev.ToolEvent))
     assert len(json.dumps(begun.arguments)) < 3_000
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_calls_per_answer_are_limited() -> None:
@@ -427,7 +416,7 @@ async def test_tool_time_is_not_run_time() -> None:
         who.clock.advance(4)
 
     who = bare(waits, DONE, tools=[wait], max_execution_time_s=10)
-    assert isinstance((await run(who))[-1], RunCompleted)
+    assert isinstance((await run(who))[-1], ev.RunCompleted)
     assert who.clock.monotonic() == 80
 
 

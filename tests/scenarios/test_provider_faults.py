@@ -15,13 +15,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import service_of
-from parsimony_kernel.core.events import (
-    Handoff,
-    LLMCallCompleted,
-    RunCompleted,
-    TextDelta,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.litellm_model import import_litellm
@@ -90,7 +84,7 @@ async def test_lost_answer_is_retried_after_a_wait(case: Broken, before_the_effe
     with LoopbackProvider(script) as provider:
         ran = await run_at(provider, tally)
     provider.assert_exhausted()
-    assert ran.last == RunCompleted(summary="1 was entered.")
+    assert ran.last == ev.RunCompleted(summary="1 was entered.")
     assert ran.result.ok
     assert not ran.result.failed
     assert tally.effects == [1]
@@ -119,10 +113,10 @@ async def test_wire_oddity_is_no_failure(wire: Wire) -> None:
     with LoopbackProvider(script) as provider:
         ran = await run_at(provider, tally, "Enter 1 — 你好.")
     provider.assert_exhausted()
-    assert ran.last == RunCompleted(summary="1 — 你好 — was entered.")
+    assert ran.last == ev.RunCompleted(summary="1 — 你好 — was entered.")
     assert ran.errors == []
     assert tally.effects == [1]
-    assert "".join(e.content for e in ran.events if isinstance(e, TextDelta)) == words
+    assert "".join(e.content for e in ran.events if isinstance(e, ev.TextDelta)) == words
 
 
 @pytest.mark.parametrize(
@@ -147,7 +141,7 @@ async def test_key_echoed_in_prose_is_removed(status: int, code: str | None) -> 
     echo = HttpError(status, "There is nothing here for {key}, sorry.", code)
     with LoopbackProvider([echo]) as provider:
         ran = await run_at(provider, Tally())
-    assert isinstance(ran.last, Handoff)
+    assert isinstance(ran.last, ev.Handoff)
     assert f"nothing here for {REDACTED}, sorry" in ran.last.rationale
 
 
@@ -192,18 +186,18 @@ async def test_breaker_blocks_provider_until_one_probe(fault: HttpError) -> None
 
         third = await drive(agent, provider)
         assert (third.errors, len(provider.requests)) == ([], 5)
-        assert isinstance(third.last, Handoff)
+        assert isinstance(third.last, ev.Handoff)
         assert " s" in third.last.rationale
 
         for ran in (first, second, third):
-            assert isinstance(ran.last, Handoff)
+            assert isinstance(ran.last, ev.Handoff)
             assert ran.last.failure is not None
             assert ran.last.failure.kind is FailureKind.transient_provider
             assert ran.result.failed
         assert isinstance(agent.clock, ManualClock)
         agent.clock.advance(61)
         probe = await drive(agent, provider)
-        assert isinstance(probe.last, Handoff)
+        assert isinstance(probe.last, ev.Handoff)
         assert len(provider.requests) == 6
         assert breaker_state(agent) == "open"
     assert tally.effects == []
@@ -225,7 +219,7 @@ async def test_overflowing_conversation_is_compacted() -> None:
     answers = iter((ADD, *(calls(call("fetch", page=n)) for n in range(3)), DONE))
     with LoopbackProvider(itertools.repeat(window(6_000, answers))) as provider:
         ran = await run_at(provider, tally)
-    assert isinstance(ran.last, RunCompleted)
+    assert isinstance(ran.last, ev.RunCompleted)
     assert ran.result.ok
     assert tally.effects == [1]
     assert ran.errors == [("scope_too_large", "narrow_scope", 1)]
@@ -246,14 +240,14 @@ async def test_token_budget_holds_without_provider_counts(wire: Wire) -> None:
     script = (Faulty(wire, call("fetch", page=n)) for n in itertools.count())
     with LoopbackProvider(script) as provider:
         ran = await run_at(provider, tally, max_tokens=20_000)
-    assert isinstance(ran.last, UserInputRequested)
+    assert isinstance(ran.last, ev.UserInputRequested)
     assert ran.last.originating_failure_kind is FailureKind.policy_violation
     assert ran.last.choices == ("Go on", "Stop here")
     assert ran.last.suspension_record.originating_guard == "tokens"
     spent = [
         event.prompt_tokens + event.completion_tokens
         for event in ran.events
-        if isinstance(event, LLMCallCompleted)
+        if isinstance(event, ev.LLMCallCompleted)
     ]
     assert len(spent) > 1
     assert 0 < sum(spent) <= 20_000
