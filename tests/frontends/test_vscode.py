@@ -84,12 +84,6 @@ def test_edited_cell_is_same_turn_of_open_notebook(vscode: VSCode) -> None:
     assert turns(vscode)[-2:] == [("sales.ipynb", "replaced"), ("sales.ipynb", "done")]
 
 
-def test_record_is_updated_in_place(vscode: VSCode) -> None:
-    cell = vscode.run(2, "%%agent\nload data/iowa-electricity.csv and show 5 rows")
-    assert cell.status == "ok"
-    assert cell.of_type("update_display_data")
-
-
 def test_question_stops_run_all_and_click_continues(vscode: VSCode) -> None:
     vscode.run(3, "%agent model asking")
     asking = vscode.begin(4, "%%agent\ntogether")
