@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.provider import LoopbackProvider, transcript_breach
+from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Reply, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
 
 KEY = "sk-loopback0123456789abcdef"
@@ -63,10 +63,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that ended. ``waits`` are the back-offs in seconds of the run's clock."""
+    """A run that ended. ``waits`` are the back-offs in seconds of the run's clock, ``effects`` the
+    numbers that were entered, ``requests`` what the provider was sent."""
 
     events: tuple[AgentEvent, ...]
     waits: tuple[float, ...]
+    effects: Sequence[int] = ()
+    requests: Sequence[Recorded] = ()
 
     @property
     def last(self) -> AgentEvent:
@@ -117,13 +120,18 @@ def agent_at(*configs: Mapping[str, Any], tools: Sequence[Tool] = (), **limits: 
     )
 
 
-async def run_at(
-    provider: LoopbackProvider, tally: Tally, message: str = "Enter one number.", **limits: Any
+async def run_with(
+    answers: Iterable[Reply], message: str = "Enter one number.", **limits: Any
 ) -> Ran:
-    """One run of a fresh agent whose only model is ``provider``."""
-    return await drive(
-        agent_at(config_of(provider), tools=tally.tools, **limits), provider, message
-    )
+    """One run of a fresh agent whose only provider gives ``answers``, which are used up if they
+    have an end."""
+    tally = Tally()
+    with LoopbackProvider(answers) as provider:
+        agent = agent_at(config_of(provider), tools=tally.tools, **limits)
+        ran = await drive(agent, provider, message)
+    if isinstance(answers, Sized):
+        provider.assert_exhausted()
+    return replace(ran, effects=tally.effects, requests=provider.requests)
 
 
 async def drive(

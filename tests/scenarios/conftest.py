@@ -1,16 +1,12 @@
-"""A real kernel in which the agent answers from a script."""
+"""A notebook in this process, and one with real kernels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel_process import LiveKernel
-
 from .kernels import Desk
 from .notebooks import Notebook
-
-Use = Callable[[str], None]
 
 
 @pytest.fixture
@@ -22,18 +18,8 @@ def notebook(tmp_path: Path) -> Iterator[Notebook]:
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
-    """The Parsimony Agent kernel in an empty folder."""
-    desk = Desk(tmp_path_factory.mktemp("notebook"))
-    yield desk.kernel
-    desk.close()
-
-
-@pytest.fixture
-def use(kernel: LiveKernel) -> Use:
-    """Answer the next turns by the model that this expression makes in the kernel."""
-
-    def choose(model: str) -> None:
-        assert kernel.run(f"_use({model})").status == "ok"
-
-    return choose
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """The kernel of an empty folder, which the tests of a file share."""
+    opened = Desk(tmp_path_factory.mktemp("notebook"))
+    yield opened
+    opened.close()
