@@ -19,15 +19,6 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
-    number = desk.checkpoints.take()
-    await desk.act("x = 1")
-    assert desk.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
-    assert "x" in desk.names
-    assert desk.checkpoints.put_back(number) == PutBack(removed=("x",))
-    assert "x" not in desk.names
-
-
 async def test_going_back_twice_keeps_shared_memory(desk: Desk) -> None:
     await desk.run("a = np.arange(3)\nv = a[1:]")
     numbers = []

@@ -22,7 +22,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
-from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.testing.scripted import call
 from tests.session.session_steps import gather
 
 Start = Callable[..., NotebookSession]
@@ -468,24 +468,6 @@ async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:
             refused()
     await going.aclose()
     assert [each.status for each in session.turns()] == ["cancelled"]
-
-
-async def test_reset_forgets_turns_tools_and_model(scripted: Start) -> None:
-    session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
-    first = session._model
-    await mine(session, "async def area(width: int, height: int) -> int: return width * height")
-    session.tools.add("area")
-    for cell in ("a", "b", "b"):
-        await turn(session, cell, "count the kittiwakes")
-    session.set_model(ScriptedModel([], name="another"))
-    assert session.reset() == 3
-    assert {each.status for each in session.turns()} == {"forgotten"}
-    assert (session.pending(), tuple(session.tools.added()), session._model) == ((), (), first)
-    assert value(session, "x") == 1
-    await turn(session, "c")
-    assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]
-    assert session.reset() == 1
-    assert session.reset() == 0
 
 
 def test_unreadable_turn_is_recalled_by_its_row() -> None:

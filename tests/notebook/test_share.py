@@ -307,24 +307,16 @@ def add(session: NotebookSession) -> None:
     session.tools.add("pick")
 
 
-async def test_tool_is_shared_without_defaults(start: Start) -> None:
-    session = start(call("pick"), DONE)
-    add(session)
-    options = TurnOptions(share=Share.schema)
-    events = await gather(session.turn("pick one", cell_key="a", options=options))
-    first, second = asked_of(session)
-    schema = next(t["function"] for t in first.tools if t["function"]["name"] == "pick")
-    assert list(schema["parameters"]["properties"]) == ["region"]
-    assert "north" not in json.dumps(schema)
-    assert "picked" not in second.messages[-1]["content"]
-    assert any("north was picked" in event.model_dump_json() for event in events)
-
-
-def test_users_tool_is_not_offered_in_none_mode(start: Start) -> None:
+@pytest.mark.parametrize(("share", "parameters"), [(Share.none, []), (Share.schema, [["region"]])])
+def test_users_tool_is_offered_without_its_defaults_or_not_at_all(
+    start: Start, share: Share, parameters: list[list[str]]
+) -> None:
     session = start()
     add(session)
-    request = session.preview("pick one", options=TurnOptions(share=Share.none))
-    assert "pick" not in [tool["function"]["name"] for tool in request.tools]
+    offered = session.preview("pick one", options=TurnOptions(share=share)).tools
+    picks = [each["function"] for each in offered if each["function"]["name"] == "pick"]
+    assert [list(each["parameters"]["properties"]) for each in picks] == parameters
+    assert "north" not in json.dumps(picks)
 
 
 # -- what asks a model about a failure

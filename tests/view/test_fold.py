@@ -199,25 +199,10 @@ def test_every_ending_names_new_variables(end: ev.AgentEvent) -> None:
     assert view.closed[-1].variables == ("x", "y")  # type: ignore[attr-defined]
 
 
-def test_data_leaving_machine_is_noted_with_request() -> None:
-    notice = "Up to five rows of what you name go to the provider (share: samples)."
-    assert only(replay([started(notice=notice)]), bl.RequestBlock).notice == notice
-    assert only(replay([started()]), bl.RequestBlock).notice == ""
-
-
 def test_retry_pause_is_in_seconds() -> None:
     view = replay([started(), trouble()])
     assert view.activity == "Waiting 2 s before the next try"
     assert "trying again after 2 s, attempt 1 of 3" in record_of(view.blocks)
-
-
-def test_rollback_says_what_it_did() -> None:
-    gone_back = trouble(FailureKind.no_progress).model_copy(
-        update={"action": "narrow_scope", "put_back": "df is as before step 2.", "delay_s": 0.0}
-    )
-    text = record_of(replay([started(), *code(), gone_back]).blocks)
-    assert "going back, attempt 1 of 3" in text
-    assert "Gone back: df is as before step 2." in text
 
 
 def held() -> list[ev.AgentEvent]:
