@@ -114,14 +114,11 @@ async def test_undo_keeps_no_new_object_alive(code: str) -> None:
     import weakref
 
     desk = Desk()
-    desk.checkpoints.take()
-    await desk.act(code)
+    change = await desk.change(code)
     alive = weakref.ref(desk.names["made"])
-    change = desk.checkpoints.close()
     await desk.act("del made")
     for _ in range(3):  # a class lies in a cycle, of which one pass may leave some
         gc.collect()
-    assert change is not None
     assert alive() is None
     assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
@@ -200,10 +197,7 @@ LATER = {
 async def test_users_later_changes_are_kept(desk: Desk, case: str) -> None:
     setting, agents, mine, probe, wanted = LATER[case]
     await desk.run(setting)
-    desk.checkpoints.take()
-    await desk.act(agents)
-    change = desk.checkpoints.close()
-    assert change is not None
+    change = await desk.change(agents)
     await desk.run(mine)
     back = desk.checkpoints.undo(change)[0]
     assert back.kept

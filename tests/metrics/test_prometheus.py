@@ -70,6 +70,8 @@ def test_run_uses_documented_names_and_labels() -> None:
         ("agent_validated_outputs_total", (agent,)): 3,
     }
     assert told["agent_steps_per_run_sum", (agent,)] == 3
+    metrics = of_runs([RUN])
+    assert (metrics.recovery_rate, metrics.validation_rejection_rate) == (1, 1 / 3)
     assert told["agent_tokens_per_run_sum", (("model", "m"),)] == 4_500
     assert told["agent_tokens_per_run_sum", (("model", "n"),)] == 77
 

@@ -223,42 +223,44 @@ async def test_approval_leaves_no_lesson(scripted: Any) -> None:
     assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
 
 
-class TestCodeInAFile:
-    """What is written first and run later is no way around the question."""
+# What is written first and run later is no way around the question.
 
-    HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)\n"
-    IMPORTS = "import sys\nsys.path.insert(0, '.')\nimport approval_helpers"
+HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)\n"
+IMPORTS = "import sys\nsys.path.insert(0, '.')\nimport approval_helpers"
 
-    @pytest.fixture(autouse=True)
-    def forget_modules(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(sys, "path", [*sys.path])
-        # The finder of "." keeps the folder that it was made in.
-        sys.path_importer_cache.pop(".", None)
-        yield
-        sys.modules.pop("approval_helpers", None)
 
-    async def test_agent_written_file_is_asked_about_again(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
-        session = scripted(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
-        asked = question(await ask(session))
-        told = "Line 1 writes a file that is run later: approval_helpers.py"
-        assert told in (asked.context or "")
-        assert not (tmp_path / "approval_helpers.py").exists()
-        asked = question(await gather(session.resume("Run it")))
-        assert (tmp_path / "approval_helpers.py").exists()
-        assert "starts another program: touch made" in (asked.context or "")
-        assert not (tmp_path / "made").exists()
-        await gather(session.resume("Run it"))
-        assert (tmp_path / "made").exists()
+@pytest.fixture
+def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    # The finder of "." keeps the folder that it was made in.
+    sys.path_importer_cache.pop(".", None)
+    yield
+    sys.modules.pop("approval_helpers", None)
 
-    async def test_existing_module_is_taken_by_name(self, scripted: Any, tmp_path: Path) -> None:
-        module = tmp_path / "approval_helpers.py"
-        module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
-        later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
-        session = scripted(call("run_code", code=self.IMPORTS), DONE, clock=later)
-        assert isinstance((await ask(session))[-1], ev.RunCompleted)
+
+@pytest.mark.usefixtures("forget_modules")
+async def test_agent_written_file_is_asked_about_again(scripted: Any, tmp_path: Path) -> None:
+    writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({HELPERS!r})"
+    session = scripted(call("run_code", code=writes), call("run_code", code=IMPORTS), DONE)
+    asked = question(await ask(session))
+    told = "Line 1 writes a file that is run later: approval_helpers.py"
+    assert told in (asked.context or "")
+    assert not (tmp_path / "approval_helpers.py").exists()
+    asked = question(await gather(session.resume("Run it")))
+    assert (tmp_path / "approval_helpers.py").exists()
+    assert "starts another program: touch made" in (asked.context or "")
+    assert not (tmp_path / "made").exists()
+    await gather(session.resume("Run it"))
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.usefixtures("forget_modules")
+async def test_existing_module_is_taken_by_name(scripted: Any, tmp_path: Path) -> None:
+    module = tmp_path / "approval_helpers.py"
+    module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
+    later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
+    session = scripted(call("run_code", code=IMPORTS), DONE, clock=later)
+    assert isinstance((await ask(session))[-1], ev.RunCompleted)
 
 
 async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
@@ -297,78 +299,73 @@ async def test_host_with_full_address_in_request_is_allowed(
     assert isinstance(last, ev.UserInputRequested) is is_asked
 
 
-class TestTheStatement:
-    """The unit of a question is the statement: those before it are done, and stay or go with it."""
+# The unit of a question is the statement: those before it are done, and stay or go with it.
 
-    CODE = (
-        "runs.append('computed')\ntotal = sum(range(10))\n"
-        "where = {'to': '../sent'}\nwith open(where['to'], 'a') as f:\n    n = f.write('x')\n"
-        "runs.append('after')"
-    )
+SENDS = """runs.append('computed')
+total = sum(range(10))
+where = {'to': '../sent'}
+with open(where['to'], 'a') as f:
+    n = f.write('x')
+runs.append('after')"""
+WRITES = "with open({{'to': '../{}'}}['to'], 'a') as f:\n    n = f.write('x')"
 
-    @pytest.fixture(autouse=True)
-    def temporary_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is temporary is free, and the folder beside the workspace is not to be."""
-        (tmp_path / "tmp").mkdir()
-        monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-        monkeypatch.setattr("tempfile.tempdir", None)
 
-    async def held(self, scripted: Any, tmp_path: Path) -> Any:
-        session = scripted(call("run_code", code=self.CODE), DONE)
-        await session.executor.execute("runs = []")
-        asked = question(await ask(session))
-        assert "Line 4 writes outside the workspace" in (asked.context or "")
-        assert session.executor.variables()["runs"] == ["computed"]
-        assert not (tmp_path.parent / "sent").exists()
-        return session
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace. What is temporary is free, and what is beside the workspace is not to be."""
+    for name in ("tmp", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return tmp_path / "work"
 
-    async def test_run_it_continues_without_recomputing(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        session = await self.held(scripted, tmp_path)
-        await gather(session.resume("Run it"))
-        try:
-            assert (tmp_path.parent / "sent").read_text() == "x"
-        finally:
-            (tmp_path.parent / "sent").unlink()
-        variables = session.executor.variables()
-        assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
 
-    async def test_dont_restores_the_step(self, scripted: Any, tmp_path: Path) -> None:
-        session = await self.held(scripted, tmp_path)
-        await gather(session.resume("Don't"))
-        assert not (tmp_path.parent / "sent").exists()
-        assert session.executor.variables() == {"runs": []}
-        assert "What ran before it was undone" in read_by_model(session)[0]
+async def held(scripted: Any, folder: Path) -> Any:
+    session = scripted(call("run_code", code=SENDS), DONE, folder=folder)
+    await session.executor.execute("runs = []")
+    asked = question(await ask(session))
+    assert "Line 4 writes outside the workspace" in (asked.context or "")
+    assert session.executor.variables()["runs"] == ["computed"]
+    assert not (folder.parent / "sent").exists()
+    return session
 
-    async def test_second_question_names_only_what_is_not_yet_allowed(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        then = "with open({'to': '../second'}['to'], 'a') as f:\n    n = f.write('x')"
-        session = scripted(call("run_code", code=f"{SHELL}\n{then}"), DONE)
-        assert "starts another program" in (question(await ask(session)).context or "")
-        again = question(await gather(session.resume("Run it")))
-        assert "second" in (again.context or "")
-        assert "starts another program" not in (again.context or "")
-        assert not (tmp_path.parent / "second").exists()
 
-    async def test_declined_second_reach_keeps_first_effect_once(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        code = "\n".join(
-            f"with open({{'to': '../{name}'}}['to'], 'a') as f:\n    n = f.write('x')"
-            for name in ("first", "second")
-        )
-        session = scripted(call("run_code", code=code), DONE)
-        question(await ask(session))
-        again = question(await gather(session.resume("Run it")))
-        assert "second" in (again.context or "")
-        await gather(session.resume("Don't"))
-        told = read_by_model(session)[-1]
-        assert "What it did outside stays: Line 1 writes outside" in told
-        first = tmp_path.parent / "first"
-        try:
-            assert first.read_text() == "x"
-        finally:
-            first.unlink()
-        assert not (tmp_path.parent / "second").exists()
+async def test_run_it_continues_without_recomputing(scripted: Any, folder: Path) -> None:
+    session = await held(scripted, folder)
+    await gather(session.resume("Run it"))
+    assert (folder.parent / "sent").read_text() == "x"
+    variables = session.executor.variables()
+    assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
+
+
+async def test_dont_restores_the_step(scripted: Any, folder: Path) -> None:
+    session = await held(scripted, folder)
+    await gather(session.resume("Don't"))
+    assert not (folder.parent / "sent").exists()
+    assert session.executor.variables() == {"runs": []}
+    assert "What ran before it was undone" in read_by_model(session)[0]
+
+
+async def test_second_question_names_only_what_is_not_yet_allowed(
+    scripted: Any, folder: Path
+) -> None:
+    code = f"{SHELL}\n{WRITES.format('second')}"
+    session = scripted(call("run_code", code=code), DONE, folder=folder)
+    assert "starts another program" in (question(await ask(session)).context or "")
+    again = question(await gather(session.resume("Run it")))
+    assert "second" in (again.context or "")
+    assert "starts another program" not in (again.context or "")
+    assert not (folder.parent / "second").exists()
+
+
+async def test_declined_second_reach_keeps_first_effect_once(scripted: Any, folder: Path) -> None:
+    code = "\n".join(WRITES.format(name) for name in ("first", "second"))
+    session = scripted(call("run_code", code=code), DONE, folder=folder)
+    question(await ask(session))
+    again = question(await gather(session.resume("Run it")))
+    assert "second" in (again.context or "")
+    await gather(session.resume("Don't"))
+    told = read_by_model(session)[-1]
+    assert "What it did outside stays: Line 1 writes outside" in told
+    assert (folder.parent / "first").read_text() == "x"
+    assert not (folder.parent / "second").exists()

@@ -93,6 +93,11 @@ class Place:
         self.events += events
         return events
 
+    async def turn(self, session: NotebookSession) -> list[ev.AgentEvent]:
+        """A turn that asks nobody."""
+        options = TurnOptions(approve=Approval.auto)
+        return await self.follow(session.turn("go", cell_key="a", options=options))
+
     @property
     def written(self) -> bytes:
         """Every byte below the folders that are ours."""
@@ -183,7 +188,7 @@ async def test_executed_code_equals_written_code(place: Place) -> None:
         call("run_code", code=f"password = '{IN_CODE}'\nn = len(password)"),
         call("return_done", summary="done"),
     )
-    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    await place.turn(session)
     assert place.executor.variables()["n"] == len(IN_CODE)
     assert_clean(place)
 
@@ -221,9 +226,7 @@ async def test_secret_is_not_published(place: Place, publish: Callable[[], Any])
         publish(),
         call("return_unable", rationale="the code holds a key", blockers=["a key"]),
     )
-    events = await place.follow(
-        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
-    )
+    events = await place.turn(session)
     (refused,) = [e for e in events if isinstance(e, ev.ToolEvent) and e.ok is False]
     assert refused.result is not None
     assert "os.environ" in refused.result["message"]
@@ -241,12 +244,9 @@ async def test_write_record_hides_secret_and_still_matches(place: Place) -> None
         sent.append(password)
         return {"password": password, "text": text}
 
-    def script() -> list[Step]:
-        again = [call("send", password=word, text="x") for word in (IN_CODE, IN_CODE, IN_TITLE)]
-        return [*again, call("return_done", summary="done")]
-
-    session = place.open(*script())
+    again = [call("send", password=word, text="x") for word in (IN_CODE, IN_CODE, IN_TITLE)]
+    session = place.open(*again, call("return_done", summary="done"))
     session.tools.added = lambda: Tools([send])  # type: ignore[method-assign]
-    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    await place.turn(session)
     assert sent == [IN_CODE, IN_TITLE]
     assert_clean(place)
