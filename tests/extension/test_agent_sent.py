@@ -74,10 +74,6 @@ def test_each_request_has_a_line_and_last_is_verbatim() -> None:
     assert json.dumps(CALLED["tool_calls"]) in last["text/plain"]
 
 
-def test_share_mode_stands_above_requests() -> None:
-    assert texts(told(went(1, SYSTEM), share="schema")).startswith("Turn 2, --share schema:")
-
-
 def test_one_request_is_shown_in_full() -> None:
     _, first = told(went(1, SYSTEM, FIRST), went(2, SYSTEM, ANSWERED), named="2", number=1)
     assert str(FIRST["content"]) in first["text/plain"]

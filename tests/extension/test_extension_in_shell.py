@@ -267,12 +267,6 @@ def test_model_name_wins_over_variable(name: str) -> None:
     assert chosen_model(name, held) == name
 
 
-def test_other_name_means_the_variable(session: FakeSession, said: Said) -> None:
-    session.variables["mine"] = own = Own("recorded")
-    assert chosen_model("mine", session.variables) is own
-    assert said("%agent model mine") == "Model: recorded\n"
-
-
 @pytest.mark.parametrize(
     ("value", "held"),
     [

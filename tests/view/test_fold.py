@@ -8,6 +8,7 @@ from record_events import (
     SPEC,
     asked_model,
     code,
+    failing,
     figure,
     published,
     question,
@@ -116,23 +117,16 @@ def test_failed_step_has_sentence_and_place() -> None:
     assert step.error == "KeyError: 'yaer'\nin line 2: df['yaer']"
 
 
-def test_step_that_did_not_run_is_refused() -> None:
-    begun, ended = code("df['tmep']")
-    assert isinstance(ended, ev.ToolEvent)
-
-    def state(error: str) -> str:
-        result = {"error": error, "message": "no"}
-        return str(
-            only(
-                replay(
-                    [started(), begun, ended.model_copy(update={"ok": False, "result": result})]
-                ),
-                bl.StepBlock,
-            ).state
-        )
-
-    assert state("validation_failed") == state("unknown_action") == "refused"
-    assert state("action_error") == state("action_timeout") == "failed"
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        *((each, "refused") for each in ("validation_failed", "unknown_action")),
+        *((each, "failed") for each in ("action_error", "action_timeout")),
+    ],
+)
+def test_step_that_did_not_run_is_refused(error: str, state: str) -> None:
+    view = replay([started(), *failing("df['tmep']", error=error, message="no")])
+    assert only(view, bl.StepBlock).state == state
 
 
 def test_published_figure_stays_mentioned() -> None:

@@ -12,6 +12,7 @@ from record_events import (
     RUNS,
     asked_model,
     code,
+    failing,
     figure,
     published,
     question,
@@ -159,9 +160,8 @@ def test_costly_recovery_is_one_line(event: ev.AgentEvent, line: str) -> None:
 
 
 def test_repaired_step_is_silent_above_fold() -> None:
-    begun, ended = code("1/0", "c1")
-    failed = ended.model_copy(update={"ok": False, "result": {"error": "x", "message": "zero"}})
-    head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
+    failed = failing("1/0", error="x", message="zero")
+    head, work = words(segment(*failed, *code("1/1", "c2"), DONE))
     assert "zero" not in head
     assert "zero" in work
 
@@ -420,23 +420,21 @@ def test_choice_is_told_once(summary: str, told: str | None) -> None:
 
 @pytest.mark.parametrize("said", ["KeyError: 'a' at line 1: df['a']", "Something else"])
 def test_failure_reason_is_told_once(said: str) -> None:
-    begun, ended = code("df['a']")
-    failed = ended.model_copy(update={"ok": False, "result": {"message": "KeyError: 'a'"}})
+    failed = failing("df['a']", message="KeyError: 'a'")
     mended = trouble(FailureKind.tool_error).model_copy(
         update={"failure": Failure(FailureKind.tool_error, said), "message": said}
     )
-    work = words(segment(begun, failed, mended, *code("df"), DONE))[1]
+    work = words(segment(*failed, mended, *code("df"), DONE))[1]
     assert "A step failed · trying again" in work
     assert work.count("KeyError: 'a'") == 1
     assert (said in work) is (said == "Something else")
 
 
 def test_lost_kernel_is_above_the_fold() -> None:
-    begun, ended = code("f()")
-    failed = ended.model_copy(update={"ok": False, "result": {"message": "The kernel died."}})
     lost = Failure(FailureKind.kernel_invalidated, "The kernel died.")
     event = trouble().model_copy(update={"failure": lost, "action": "handoff"})
-    assert "The kernel died." in words(segment(begun, failed, event, DONE))[0]
+    failed = failing("f()", message="The kernel died.")
+    assert "The kernel died." in words(segment(*failed, event, DONE))[0]
 
 
 def test_variable_that_the_resumed_turn_made_again_is_not_told_as_gone() -> None:
