@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from ipywidgets.widgets.widget import _instances as live_widgets
+from output_area import click
 
 from parsimony_agent.controls import Prompt
 
@@ -20,11 +21,6 @@ def replies() -> list[str]:
 @pytest.fixture
 def prompt(replies: list[str]) -> Prompt:
     return Prompt(CHOICES, replies.append)
-
-
-def click(button: Any) -> None:
-    """As the front end does it."""
-    button._handle_button_msg(button, {"event": "click"}, [])
 
 
 @pytest.mark.parametrize("number", range(1, 6))

@@ -2,15 +2,12 @@
 
 from types import SimpleNamespace
 
+from output_area import click
+
 from parsimony_agent.controls import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
-def click(button: StopButton) -> None:
-    """As the front end does it."""
-    button.widget._handle_button_msg(button.widget, {"event": "click"}, [])
 
 
 def test_button_describes_itself() -> None:
@@ -26,7 +23,7 @@ def test_settled_button_is_gone_and_late_click_ignored() -> None:
     request = CancellationRequest()
     button = StopButton(request.set)
     button.settle("")
-    click(button)
+    click(button.widget)
     assert not request.is_set
     data, _ = button.bundle()
     assert not any(each.strip() for each in data.values())

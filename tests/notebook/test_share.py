@@ -49,6 +49,10 @@ def start(tmp_path: Path, scripted: Start) -> Start:
     return build
 
 
+async def turn(session: NotebookSession, request: str, **options: Any) -> list[ev.AgentEvent]:
+    return await gather(session.turn(request, cell_key="a", options=TurnOptions(**options)))
+
+
 def asked_of(session: NotebookSession) -> list[ModelRequest]:
     model = session._model
     assert isinstance(model, ScriptedModel)
@@ -113,8 +117,7 @@ async def test_charts_are_shared_in_full_mode_or_when_set(
 ) -> None:
     session = start(DRAW, DONE)
     session._model.sees_pictures = True  # type: ignore[union-attr]
-    options = TurnOptions(share=share, share_figures=figures)
-    begun, *_ = await gather(session.turn("draw it", cell_key="a", options=options))
+    begun, *_ = await turn(session, "draw it", share=share, share_figures=figures)
     (_, second) = asked_of(session)
     assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
     assert isinstance(begun, ev.RunStarted)
@@ -192,8 +195,7 @@ def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) 
 
 async def test_step_says_what_it_withholds(start: Start) -> None:
     session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
-    options = TurnOptions(share=Share.schema)
-    await gather(session.turn("sum it", cell_key="a", options=options))
+    await turn(session, "sum it", share=Share.schema)
     answer = asked_of(session)[1].messages[-1]["content"]
     kept, note = answer.split("\n")
     assert kept == '{"type": "primitive", "python_type": "float64"}'
@@ -204,8 +206,7 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     session = start(
         run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
-    options = TurnOptions(share=Share.schema)
-    events = await gather(session.turn("sum it", cell_key="a", options=options))
+    events = await turn(session, "sum it", share=Share.schema)
     assert isinstance(events[-1], ev.RunCompleted)
     ends = [e for e in events if isinstance(e, ev.ToolEvent) and e.tool_name == "return_done"]
     assert ends[-1].result is not None
@@ -214,8 +215,7 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
 
 async def test_none_mode_shares_success_only(start: Start) -> None:
     session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
-    options = TurnOptions(share=Share.none)
-    await gather(session.turn("sum it", cell_key="a", options=options))
+    await turn(session, "sum it", share=Share.none)
     answers = [r.messages[-1]["content"] for r in asked_of(session)[1:]]
     assert answers[0].startswith("What this step gave is kept in the notebook")
     assert "region" not in answers[1]
@@ -226,8 +226,7 @@ async def test_approval_shows_whole_step(start: Start) -> None:
     session = start(run("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
     session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
-    options = TurnOptions(share=Share.schema, approve=Approval.guarded)
-    events = await gather(session.turn("write it", cell_key="a", options=options))
+    events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
     question = events[-1]
     assert isinstance(question, ev.UserInputRequested)
     assert target in str(question.context)
@@ -240,8 +239,7 @@ async def test_approval_shows_whole_step(start: Start) -> None:
 
 async def test_turn_keeps_its_share_mode(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
-    options = TurnOptions(share=Share.schema)
-    await gather(session.turn("look", cell_key="a", options=options))
+    await turn(session, "look", share=Share.schema)
     namespace = session.executor.namespace()  # type: ignore[attr-defined]
     del namespace["sales"]
     begun, *_ = await gather(session.resume("the second"))
@@ -265,8 +263,7 @@ async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) ->
     ready.__module__ = "__main__"
     session = start(call("plan", parts=["a"]))
     session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
-    options = TurnOptions(share=Share.schema, procedure="task.yaml")
-    events = await gather(session.turn("go", cell_key="a", options=options))
+    events = await turn(session, "go", share=Share.schema, procedure="task.yaml")
     read = [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
     assert len(read) == 1
     assert "qvxz" not in read[0]

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -208,49 +209,36 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
     assert "shortened" not in json.dumps(kept)
 
 
-class Murmuring:
-    """Says something every ten seconds, for ever."""
+class Slow:
+    """Says a word behind each of ``waits``, and then is done."""
 
-    name = "murmuring"
+    name = "slow"
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, waits: Iterable[float]) -> None:
         self._clock = clock
+        self._waits = waits
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        while True:
-            await self._clock.sleep(10)
+        for seconds in self._waits:
+            await self._clock.sleep(seconds)
             yield Delta("hm")
+        yield DONE
 
 
 async def test_run_time_limit_ends_endless_answer() -> None:
     who = bare(max_execution_time_s=45)
-    who.model_config = Murmuring(who.clock)
+    who.model_config = Slow(who.clock, repeat(10))
     question = asked(await run(who))
     assert question.originating_failure_kind is FailureKind.time_limit
     assert who.clock.monotonic() == 45 + FINISHING_S
 
 
-class Pondering:
-    """Answers after ``seconds`` of silence."""
-
-    name = "pondering"
-
-    def __init__(self, clock: ManualClock, seconds: float) -> None:
-        self._clock = clock
-        self._seconds = seconds
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        yield Delta(reasoning="well")
-        await self._clock.sleep(self._seconds)
-        yield replace(DONE, choices=DONE.choices)
-
-
 async def test_heartbeat_shows_silent_model() -> None:
     who = bare()
-    who.model_config = Pondering(who.clock, 50)
+    who.model_config = Slow(who.clock, (0, 50))
     events = await run(who)
     beats = [event for event in events if isinstance(event, ev.Heartbeat)]
-    assert beats == [ev.Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
+    assert beats == [ev.Heartbeat(model="slow", silent_s=s) for s in (20, 40)]
     assert isinstance(events[-1], ev.RunCompleted)
 
 
