@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_session import FakeSession
 
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import message_words, sent
@@ -21,6 +20,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.extension.fake_session import FakeSession
 
 Said = Callable[..., str]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fake_session import FakeSession, asks
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.commands import chosen_model
@@ -19,6 +18,7 @@ from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.session.turn_values import SessionError
+from tests.extension.fake_session import FakeSession, asks
 
 Said = Callable[..., str]
 

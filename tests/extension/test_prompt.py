@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from ipywidgets.widgets.widget import _instances as live_widgets
-from output_area import click
 
 from parsimony_agent.controls import Prompt
+from tests.extension.output_area import click
 
 CHOICES = ("by year", "by <b>origin</b>", "by maker", "by weight", "all of it")
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from output_area import OutputArea
 
 from parsimony_agent.controls import Control
 from parsimony_agent.publisher import Displays
@@ -24,6 +23,7 @@ from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import NOTHING, segment_bundles
 from parsimony_kernel.view.outline import segment_of
+from tests.extension.output_area import OutputArea
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
 

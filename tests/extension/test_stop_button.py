@@ -2,10 +2,9 @@
 
 from types import SimpleNamespace
 
-from output_area import click
-
 from parsimony_agent.controls import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
+from tests.extension.output_area import click
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_session import FakeSession, Segment, asks
-from output_area import OutputArea
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
@@ -25,6 +23,8 @@ from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
+from tests.extension.fake_session import FakeSession, Segment, asks
+from tests.extension.output_area import OutputArea
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DONE = ev.RunCompleted(summary="Finished as asked.")

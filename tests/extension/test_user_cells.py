@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_session import FakeSession
 
 from parsimony_agent import user_cells
 from parsimony_agent.extension import install
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
+from tests.extension.fake_session import FakeSession
 
 DONE = RunCompleted(summary="Finished.")
 
