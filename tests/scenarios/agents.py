@@ -18,6 +18,8 @@ from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Reply, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
 
+from .loops import errors
+
 KEY = "sk-loopback0123456789abcdef"
 MODEL = "openai/gpt-5"
 
@@ -90,12 +92,7 @@ class Ran:
 
     @property
     def errors(self) -> list[tuple[str, str | None, int]]:
-        """Kind, action and attempt of each failure that did not end the run."""
-        return [
-            (str(event.failure.kind) if event.failure else "", event.action, event.attempt)
-            for event in self.events
-            if isinstance(event, AgentError)
-        ]
+        return errors(self.events)
 
     @property
     def messages(self) -> list[str]:

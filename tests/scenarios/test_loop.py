@@ -23,7 +23,7 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, 
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import ToolResult, tool
 
-from .loops import DONE, DOWN, actions, bare, begun, gather, run
+from .loops import DONE, DOWN, actions, bare, begun, errors, gather, run
 
 
 @tool
@@ -41,14 +41,6 @@ async def play(steps: Sequence[Step], *tools: Any) -> list[ev.AgentEvent]:
 
 def kinds(events: Sequence[ev.AgentEvent]) -> list[str]:
     return [str(getattr(event, "type", "")) for event in events]
-
-
-def errors(events: Sequence[ev.AgentEvent]) -> list[tuple[str, str | None, int]]:
-    return [
-        (str(e.failure.kind) if e.failure else "", e.action, e.attempt)
-        for e in events
-        if isinstance(e, ev.AgentError)
-    ]
 
 
 @tool

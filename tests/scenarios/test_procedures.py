@@ -46,9 +46,10 @@ async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[
     return await gather(session.turn("do it", cell_key="a", options=options))
 
 
-def refused(events: list[ev.AgentEvent]) -> list[tuple[str, Any, Any]]:
+def refused(events: list[ev.AgentEvent], *told: str) -> list[tuple[Any, ...]]:
+    """The tools that were refused, and what was ``told`` of each."""
     return [
-        (event.tool_name, event.result["error"], event.result["valid_next_actions"][0])
+        (event.tool_name, *(event.result[name] for name in told))
         for event in events
         if isinstance(event, ev.ToolEvent) and event.result and "error" in event.result
     ]
@@ -56,7 +57,8 @@ def refused(events: list[ev.AgentEvent]) -> list[tuple[str, Any, Any]]:
 
 async def test_out_of_order_step_is_refused_with_options(start: Starting) -> None:
     events = await ask(start(SAVE, LOOK, SAVE, DONE))
-    assert refused(events) == [("return_dataset", "invalid_transition", "run_code")]
+    [(*told, following)] = refused(events, "error", "valid_next_actions")
+    assert (told, following[0]) == (["return_dataset", "invalid_transition"], "run_code")
     assert isinstance(events[-1], ev.RunCompleted)
 
 
@@ -65,7 +67,8 @@ async def test_suspended_procedure_resumes_in_another_process(start: Starting) -
     assert isinstance((await ask(first))[-1], ev.UserInputRequested)
     second = start(LOOK, DONE)
     events = await gather(second.resume("yes"))
-    assert refused(events) == [("run_code", "invalid_transition", "return_dataset")]
+    [(*told, following)] = refused(events, "error", "valid_next_actions")
+    assert (told, following[0]) == (["run_code", "invalid_transition"], "return_dataset")
 
 
 @pytest.mark.parametrize(
@@ -88,19 +91,11 @@ async def follow(session: NotebookSession, folder: Path, text: str) -> list[ev.A
     return await ask(session, "task.yaml")
 
 
-def refusals(events: list[ev.AgentEvent]) -> list[tuple[str, str]]:
-    return [
-        (event.tool_name, event.result["reason"])
-        for event in events
-        if isinstance(event, ev.ToolEvent) and event.result and "error" in event.result
-    ]
-
-
 async def test_rule_is_enforced_and_reminder_comes_last(start: Starting, tmp_path: Path) -> None:
     model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
     session = start(model=model)
     events = await follow(session, tmp_path, "forbid_imports: os\nconstraints: Be kind.\n")
-    assert refusals(events) == [("run_code", "it breaks the rule forbid_imports: os")]
+    assert refused(events, "reason") == [("run_code", "it breaks the rule forbid_imports: os")]
     assert isinstance(events[-1], ev.RunCompleted)
     for request in model.requests:
         pinned = request.messages[-1]["content"].split("<pinned_constraints>")[1]
@@ -115,7 +110,7 @@ async def test_call_limit_counts_calls_before_suspension(start: Starting, tmp_pa
     model = ScriptedModel([COUNT, DONE])
     second = start(model=model)
     events = await gather(second.resume("yes"))
-    assert refusals(events) == [("run_code", "it breaks the rule max_tool_calls: 1")]
+    assert refused(events, "reason") == [("run_code", "it breaks the rule max_tool_calls: 1")]
     assert isinstance(events[-1], ev.RunCompleted)
     assert "- max_tool_calls: 1" in model.requests[0].messages[0]["content"]
 
