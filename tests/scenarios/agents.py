@@ -15,7 +15,7 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Reply, transcript_breach
+from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Step, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
 
 from .loops import errors
@@ -118,7 +118,7 @@ def agent_at(*configs: Mapping[str, Any], tools: Sequence[Tool] = (), **limits: 
 
 
 async def run_with(
-    answers: Iterable[Reply], message: str = "Enter one number.", **limits: Any
+    answers: Iterable[Step], message: str = "Enter one number.", **limits: Any
 ) -> Ran:
     """One run of a fresh agent whose only provider gives ``answers``, which are used up if they
     have an end."""
