@@ -202,7 +202,7 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
 
 
 class Slow:
-    """Says a word behind each of ``waits``, and then is done."""
+    """Says and thinks a word behind each of ``waits``, and then is done."""
 
     name = "slow"
 
@@ -213,7 +213,7 @@ class Slow:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         for seconds in self._waits:
             await self._clock.sleep(seconds)
-            yield Delta("hm")
+            yield Delta("hm", reasoning="well")
         yield DONE
 
 
