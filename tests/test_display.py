@@ -56,20 +56,23 @@ class Terminal(io.StringIO):
         return "\n".join(line.rpartition("\r\x1b[2K")[2] for line in lines)
 
 
-async def on_a_pipe(events: Iterable[ev.AgentEvent]) -> str:
+async def on_a_pipe(events: Iterable[ev.AgentEvent]) -> tuple[str, AgentResult]:
     pipe = io.StringIO()
-    await stream_to_display(stream(events), file=pipe)
-    return pipe.getvalue()
+    result = await stream_to_display(stream(events), file=pipe)
+    return pipe.getvalue(), result
 
 
-async def test_piped_run_is_plain_text_with_artifacts_and_cost() -> None:
-    text = await on_a_pipe(RUN)
+async def test_piped_run_is_plain_text_with_artifacts_and_cost_and_its_result_is_returned() -> None:
+    text, result = await on_a_pipe(RUN)
     assert "\x1b" not in text
     assert "\r" not in text
     told = ["count it", "There are 7.", "dataset Counts", "I look first.", "| hello", "$0.50"]
     places = [text.find(each) for each in told]
     assert places == sorted(places)
     assert -1 not in places
+    assert result == collect(RUN)
+    assert result.ok
+    assert result.datasets[0].title == "Counts"
 
 
 async def test_terminal_shows_and_clears_progress() -> None:
@@ -83,14 +86,7 @@ async def test_terminal_shows_and_clears_progress() -> None:
     await stream_to_display(watched(), file=terminal)
     assert seen[4].endswith("Step 1 is running: Compute …")
     assert "is running" not in terminal.screen
-    assert terminal.screen == await on_a_pipe(RUN)
-
-
-async def test_result_is_returned() -> None:
-    result = await stream_to_display(stream(RUN), file=io.StringIO())
-    assert result == collect(RUN)
-    assert result.ok
-    assert result.datasets[0].title == "Counts"
+    assert terminal.screen == (await on_a_pipe(RUN))[0]
 
 
 async def test_failing_stream_leaves_no_status() -> None:

@@ -15,39 +15,37 @@ def look(environ: dict[str, str], name: str, model: str | None = None) -> Check:
     return found
 
 
-class TestModels:
-    @pytest.mark.parametrize(
-        ("model", "told"),
-        [
-            ("opnai/gpt-5", "'openai'"),
-            ("nonsense-of-mine/x", "OPENAI_BASE_URL"),
-            ("hosted_vllm/x", "HOSTED_VLLM_API_BASE"),
-            ("lm_studio/x", "LM_STUDIO_API_BASE"),
-            ("openai/gpt-5", "OPENAI_API_KEY"),
-            ("mine", "provider/model"),
-        ],
-    )
-    def test_unusable_model_names_remedy(self, model: str, told: str) -> None:
-        found = look({}, "model", model)
-        assert (found.ok, found.level) == (False, "error")
-        assert told in found.remedy
-        assert found.remedy not in found.says
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("opnai/gpt-5", "'openai'"),
+        ("nonsense-of-mine/x", "OPENAI_BASE_URL"),
+        ("hosted_vllm/x", "HOSTED_VLLM_API_BASE"),
+        ("lm_studio/x", "LM_STUDIO_API_BASE"),
+        ("openai/gpt-5", "OPENAI_API_KEY"),
+        ("mine", "provider/model"),
+    ],
+)
+def test_unusable_model_names_remedy(model: str, told: str) -> None:
+    found = look({}, "model", model)
+    assert (found.ok, found.level) == (False, "error")
+    assert told in found.remedy
+    assert found.remedy not in found.says
 
-    @pytest.mark.parametrize(
-        ("environ", "is_set"),
-        [
-            ({}, False),
-            ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0"}, False),
-            ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0, num_ctx=16384"}, True),
-            ({"OLLAMA_CONTEXT_LENGTH": "32768"}, True),
-        ],
-    )
-    def test_default_ollama_context_length_is_a_warning(
-        self, environ: dict[str, str], is_set: bool
-    ) -> None:
-        found = look(environ, "context", "ollama/llama3")
-        assert found.ok is is_set
-        assert is_set or "num_ctx=16384" in found.remedy
+
+@pytest.mark.parametrize(
+    ("environ", "is_set"),
+    [
+        ({}, False),
+        ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0"}, False),
+        ({"PARSIMONY_MODEL_PARAMETERS": "temperature=0, num_ctx=16384"}, True),
+        ({"OLLAMA_CONTEXT_LENGTH": "32768"}, True),
+    ],
+)
+def test_default_ollama_context_length_is_a_warning(environ: dict[str, str], is_set: bool) -> None:
+    found = look(environ, "context", "ollama/llama3")
+    assert found.ok is is_set
+    assert is_set or "num_ctx=16384" in found.remedy
 
 
 def test_kernelspec_with_other_interpreter_is_reported(

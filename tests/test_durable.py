@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -76,15 +77,11 @@ def test_rewritten_file_keeps_mode_and_owner(mode: int, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, 12_345, 23_456)
     path.chmod(mode)
-    before = path.stat()
+    kept = attrgetter("st_mode", "st_uid", "st_gid")
+    before = kept(path.stat())
     durable.rewrite(path, bytes.upper)
-    after = path.stat()
     assert path.read_bytes() == b"ONE"
-    assert (after.st_mode, after.st_uid, after.st_gid) == (
-        before.st_mode,
-        before.st_uid,
-        before.st_gid,
-    )
+    assert kept(path.stat()) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")

@@ -22,37 +22,11 @@ from parsimony_kernel.identity import (
 )
 
 BAD_NAMES = [
-    "..",
-    ".",
-    "../../etc/passwd",
-    "a/b",
-    "a\\b",
-    "/etc",
-    "C:evil",
-    "a\0b",
-    "a\nb",
-    "a\u202eb",
-    "a\u200bb",
-    "\ud800",
-    "con",
-    "NUL.txt",
-    "Lpt1",
-    "con .txt",
-    "a:stream",
-    "what?",
-    'say "so"',
-    "a|b",
-    " leading",
-    "a\u00a0b",
-    "a\ue000",
-    "a\u0378",
-    "a\u2028b",
-    "trailing.",
-    "trailing ",
-    "   ",
-    "x" * 300,
-    unicodedata.normalize("NFD", "é"),
-]
+    "..", ".", "../../etc/passwd", "a/b", "a\\b", "/etc", "C:evil", "a\0b", "a\nb", "a\u202eb",
+    "a\u200bb", "\ud800", "con", "NUL.txt", "Lpt1", "con .txt", "a:stream", "what?", 'say "so"',
+    "a|b", " leading", "a\u00a0b", "a\ue000", "a\u0378", "a\u2028b", "trailing.", "trailing ",
+    "   ", "x" * 300, unicodedata.normalize("NFD", "é"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
@@ -119,13 +93,7 @@ def test_pool_path_needs_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two"),
-    [
-        ("Foo", "fOO"),
-        ("ﬁle", "file"),
-        ("é", "e\u0301"),
-        ("a/ＢＣ", "a/bc"),
-    ],
+    ("one", "two"), [("Foo", "fOO"), ("ﬁle", "file"), ("é", "e\u0301"), ("a/ＢＣ", "a/bc")]
 )
 def test_names_of_other_case_or_width_are_one_live_name(one: str, two: str) -> None:
     assert live_name_key("dataset", one) == live_name_key("dataset", two)

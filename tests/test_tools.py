@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.tools import (
-    THREADS,
-    Tool,
-    ToolResult,
-    in_thread,
-    tool,
-    toolmethod,
-    tools_of,
-)
+from parsimony_kernel.tools import THREADS, Tool, ToolResult, in_thread, tool, toolmethod, tools_of
 
 
 @tool
@@ -29,21 +21,11 @@ def lookup(order: str, limit: int = 3) -> str:
 
 
 def test_function_becomes_tool_with_schema() -> None:
-    assert lookup.to_llm() == {
-        "type": "function",
-        "function": {
-            "name": "lookup",
-            "description": "Look an order up.",
-            "parameters": {
-                "properties": {
-                    "order": {"type": "string"},
-                    "limit": {"default": 3, "type": "integer"},
-                },
-                "required": ["order"],
-                "type": "object",
-            },
-        },
-    }
+    told = lookup.to_llm()
+    fields = {"order": {"type": "string"}, "limit": {"default": 3, "type": "integer"}}
+    parameters = {"properties": fields, "required": ["order"], "type": "object"}
+    function = {"name": "lookup", "description": "Look an order up.", "parameters": parameters}
+    assert told == {"type": "function", "function": function}
 
 
 def test_unnamed_parameters_are_refused() -> None:

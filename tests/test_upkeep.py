@@ -80,16 +80,6 @@ def logs(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in (folder / ".ockham").rglob("log.jsonl")}
 
 
-@pytest.mark.kernel
-def test_all_code_artifacts_are_refreshed_in_kernels(work: Path) -> None:
-    before = logs(work)
-    code, out, err = refresh(work)
-    assert (code, err) == (0, "")
-    assert "The dataset 'Same' is unchanged" in out
-    assert "The chart 'Same' is unchanged" in out
-    assert logs(work) == before
-
-
 @pytest.mark.usefixtures("at_once")
 def test_change_fails_until_accepted(work: Path) -> None:
     before = logs(work)

@@ -5,8 +5,9 @@ events after ``RunStarted``; an ``asyncio.Event`` among them is waited for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.chat import ChatModel
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -50,16 +51,14 @@ class FakePast:
     def __init__(self, session: "FakeSession") -> None:
         self._session = session
 
-    def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
-        return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
-
     def has_reached(self, run_id: str) -> bool:
         return False
 
-    def _newest(self, ordinal: int | None) -> int:
+    def undo(self, ordinal: int | None = None, *, redo: bool = False) -> tuple[int, PutBack]:
         if not self._session.by_turn:
             raise SessionError("No turn since this kernel started can be undone.")
-        return ordinal or len(self._session.by_turn)
+        back = PutBack(("prices",), ("total",), ("rate",), ("model",))
+        return ordinal or len(self._session.by_turn), back
 
 
 class FakeTools(dict[str, Tool]):
@@ -118,17 +117,12 @@ class FakeSession(_Session):
         self.past: Any = FakePast(self)
         self.tools: Any = FakeTools(self)
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
-        self.previews: list[tuple[str, TurnOptions]] = []
-        self.of_models: dict[str, str] = {}
 
     def set_model(self, model: str | ChatModel) -> None:
         name = model if isinstance(model, str) else model.name
         if name.startswith("keyless"):
             raise SessionError(f"The model {name!r} needs a key in KEYLESS_API_KEY.")
         self.model_name = name
-
-    def configure(self, variables: Mapping[str, str]) -> None:
-        self.of_models = dict(variables)
 
     def turn(
         self,
@@ -224,10 +218,6 @@ class FakeSession(_Session):
                 return "done", summary
             case ev.UserInputRequested(question=question):
                 return "suspended", question
-            case ev.Handoff(rationale=rationale):
-                return "handed_off", rationale
-            case ev.PartialRunSummary(missing=missing):
-                return "stopped", missing
             case ev.RunCancelled():
                 return "cancelled", ""
         return "running", ""
@@ -235,20 +225,13 @@ class FakeSession(_Session):
     def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
         if self.trouble is not None:
             raise self.trouble
-        return tuple(
-            TurnRow(
-                run_id=turn_id,
-                notebook="analysis.ipynb",
-                cell_key="",
-                ordinal=ordinal,
-                request=next(e.request for e in events if isinstance(e, ev.RunStarted)),
-                status=self._status(events)[0],
-                model="scripted",
-                started_at="2026-01-01T08:30:00Z",
-                summary=self._status(events)[1],
-            )
-            for ordinal, (turn_id, events) in enumerate(self.by_turn.items(), start=1)
-        )
+        found = []
+        for ordinal, (turn_id, events) in enumerate(self.by_turn.items(), start=1):
+            request = next(each.request for each in events if isinstance(each, ev.RunStarted))
+            status, summary = self._status(events)
+            row = TurnRow(turn_id, "analysis.ipynb", "", ordinal, request, "scripted", status, "")
+            found.append(replace(row, started_at="2026-01-01T08:30:00Z", summary=summary))
+        return tuple(found)
 
     def lost(self, record: Any) -> str:
         return ""
@@ -263,12 +246,6 @@ class FakeSession(_Session):
 
     def events(self, turn_id: str) -> tuple[ev.AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
-
-    def preview(
-        self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
-    ) -> ModelRequest:
-        self.previews.append((request, options or NO_OPTIONS))
-        return ModelRequest([{"role": "user", "content": request}])
 
     def artifacts(self) -> tuple[LogEntry, ...]:
         if self.trouble is not None:

@@ -7,6 +7,11 @@ from typing import Any
 from parsimony_agent.publisher import Outlet
 
 
+def click(button: Any) -> None:
+    """What a front end does with a button."""
+    button._handle_button_msg(button, {"event": "click"}, [])
+
+
 @dataclass
 class Display:
     """One output of a cell."""

@@ -245,14 +245,7 @@ def test_completion_depends_on_position(line: str, proposed: str, not_proposed: 
     assert not_proposed not in found
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "%agent verify ",
-        "agent ",
-        "",
-    ],
-)
+@pytest.mark.parametrize("line", ["%agent verify ", "agent ", ""])
 def test_nothing_is_completed_where_nothing_fits(line: str) -> None:
     assert proposed_behind(line) == []
 

@@ -70,10 +70,23 @@ def test_missing_path_keeps_working_folder(
 # The rewrite to ``await``, as the shell does it.
 
 
-@pytest.fixture
-def shell() -> Iterator[Any]:
+def with_magic() -> Any:
     shell = InteractiveShell()
     shell.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")
+    return shell
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Any]:
+    """A shell that knows the magic and nothing else of us."""
+    shell = with_magic()
+    yield shell
+    shell.history_manager.end_session()
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Any]:
+    shell = with_magic()
     shell.input_transformers_post.append(awaiting("agent"))
     shell.input_transformer_manager.token_transformers.append(asking("agent"))
     yield shell
@@ -133,10 +146,5 @@ def test_form_feed_in_string_moves_nothing() -> None:
         "def broken(:\n  x = run_line_magic('agent', 'answer 2')",
     ],
 )
-def test_other_code_is_untouched(shell: Any, source: str) -> None:
-    plain = InteractiveShell()
-    try:
-        plain.register_magic_function(lambda line, cell=None: None, "line_cell", "agent")
-        assert shell.transform_cell(source) == plain.transform_cell(source)
-    finally:
-        plain.history_manager.end_session()
+def test_other_code_is_untouched(shell: Any, plain: Any, source: str) -> None:
+    assert shell.transform_cell(source) == plain.transform_cell(source)

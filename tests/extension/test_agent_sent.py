@@ -4,13 +4,12 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_session import FakeSession
 
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import message_words, sent
@@ -21,6 +20,9 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.extension.fake_session import FakeSession
+
+Said = Callable[..., str]
 
 SYSTEM = {"role": "system", "content": "You work in a notebook."}
 FIRST = {"role": "user", "content": "<request>\nplot it for $5\n</request>"}
@@ -70,10 +72,6 @@ def test_each_request_has_a_line_and_last_is_verbatim() -> None:
     for part in (*(each["content"] for each in messages if each["content"]), json.dumps(TOOL)):
         assert str(part) in last["text/plain"]
     assert json.dumps(CALLED["tool_calls"]) in last["text/plain"]
-
-
-def test_share_mode_stands_above_requests() -> None:
-    assert texts(told(went(1, SYSTEM), share="schema")).startswith("Turn 2, --share schema:")
 
 
 def test_one_request_is_shown_in_full() -> None:
@@ -155,42 +153,23 @@ def shell(shell: Any) -> Iterator[Any]:
     shell.config.pop("ParsimonyAgent", None)
 
 
-def real(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install the extension into ``shell`` with a session of its own."""
-    monkeypatch.chdir(folder)
+@pytest.mark.parametrize("share", list(Share))
+def test_every_model_request_is_listed(
+    shell: Any, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("PARSIMONY_MODEL", "JPY_SESSION_NAME"):
         monkeypatch.delenv(name, raising=False)
     install(shell)
-
-
-@pytest.mark.parametrize("share", list(Share))
-def test_every_model_request_is_listed(
-    shell: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    share: Share,
-) -> None:
-    real(shell, tmp_path, monkeypatch)
-    model = ScriptedModel(
-        [
-            call("run_code", code="total = sum(prices)", purpose="first"),
-            call("run_code", code="total / 0", purpose="fails"),
-            call("run_code", code="total * 2", purpose="mended"),
-            call("return_done", summary="`total` is there."),
-        ]
-    )
-    shell.user_ns["mine"] = model
-    shell.user_ns["prices"] = [1, 2, 3]
-    assert shell.run_cell("%agent model mine").success
-    assert shell.run_cell(f"%%agent --share {share}\nadd them up").success
+    codes = {"first": "total = sum(prices)", "fails": "total / 0", "mended": "total * 2"}
+    steps = [call("run_code", code=code, purpose=purpose) for purpose, code in codes.items()]
+    model = ScriptedModel([*steps, call("return_done", summary="`total` is there.")])
+    shell.user_ns |= {"mine": model, "prices": [1, 2, 3]}
+    said("%agent model mine")
+    said(f"%%agent --share {share}\nadd them up")
     assert len(model.requests) == 4
     for number, request in enumerate(model.requests, start=1):
-        capsys.readouterr()
-        assert shell.run_cell(f"%agent sent --request {number}").success
-        shown = capsys.readouterr().out
+        shown = said(f"%agent sent --request {number}")
         for message in request.messages:
             assert message_words(message) in shown
-    assert shell.run_cell("%agent sent").success
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"Turn 1, --share {share}: 4 requests.")
+    assert said("%agent sent").startswith(f"Turn 1, --share {share}: 4 requests.")

@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
-from fake_session import FakeSession, asks
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
 from parsimony_agent.commands import chosen_model
@@ -19,6 +18,9 @@ from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.session.turn_values import SessionError
+from tests.extension.fake_session import FakeSession, asks
+
+Said = Callable[..., str]
 
 DONE = RunCompleted(summary="Finished as asked.")
 
@@ -72,33 +74,32 @@ def test_extension_can_be_reloaded(shell: Any, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
 
 
-def test_other_agent_magic_keeps_its_name(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_agent_magic_keeps_its_name(
+    shell: Any, capsys: pytest.CaptureFixture[str], said: Said
+) -> None:
     shell.register_magic_function(lambda line, cell: None, "cell", "agent")
     other = shell.find_cell_magic("agent")
     session = FakeSession([DONE])
     install(shell, session_factory=lambda _: session)
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) == 1
-    assert "%%parsimony" in said
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) == 1
+    assert "%%parsimony" in told
     assert shell.find_cell_magic("agent") is other
-    shell.run_cell("%%parsimony\nplot it")
+    assert "Finished as asked." in said("%%parsimony\nplot it")
     assert session.requests[0][0] == "plot it"
-    assert "Finished as asked." in capsys.readouterr().out
     uninstall(shell)
     assert shell.find_cell_magic("agent") is other
     assert shell.find_cell_magic("parsimony") is None
 
 
 def test_request_is_literal_and_record_is_printed(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
+    shell: Any, session: FakeSession, said: Said
 ) -> None:
     shell.user_ns["x"] = "expanded"
-    result = shell.run_cell("%%agent -m other\nplot {x} for $x at 100%\n  'é'")
-    assert result.success
+    printed = said("%%agent -m other\nplot {x} for $x at 100%\n  'é'")
     request, _, options = session.requests[0]
     assert request == "plot {x} for $x at 100%\n  'é'"
     assert options.model == "other"
-    printed = capsys.readouterr().out
     assert "Working." in printed
     assert "Finished as asked." in printed
 
@@ -113,30 +114,17 @@ def test_request_is_literal_and_record_is_printed(
             "%%agent --modle x\nplot",
             "UsageError: %%agent: there is no flag '--modle'. Did you mean",
         ),
-        ("%agent anwser 2", "UsageError: %agent has no sub-command 'anwser'. Did you mean"),
         ("%agent answer", "UsageError: %agent answer: the following arguments are required: WORDS"),
-        ("%agent artifacts all", "UsageError: %agent artifacts: unrecognized arguments: all"),
         ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
-        (
-            "%agent tools area",
-            "UsageError: %agent tools: argument add|remove: got 'area'",
-        ),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
-        ("%agent show 1 2", "UsageError: %agent show: unrecognized arguments: 2"),
         ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),
         ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
     ],
 )
 def test_unusable_cell_is_explained_without_traceback(
-    shell: Any,
-    session: FakeSession,
-    capsys: pytest.CaptureFixture[str],
-    source: str,
-    sentence: str,
+    session: FakeSession, said: Said, source: str, sentence: str
 ) -> None:
-    result = shell.run_cell(source)
-    assert not result.success
-    printed = capsys.readouterr().out
+    printed = said(source, fails=True)
     assert printed.startswith(sentence)
     assert "Traceback" not in printed
     lines = printed.splitlines()
@@ -145,13 +133,13 @@ def test_unusable_cell_is_explained_without_traceback(
     assert session.requests == []
 
 
-def test_unopenable_session_is_one_sentence(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unopenable_session_is_one_sentence(shell: Any, said: Said) -> None:
     def refuse(_: Any) -> FakeSession:
         raise SessionError("The folder '/x' cannot be written.")
 
     install(shell, session_factory=refuse)
-    assert not shell.run_cell("%%agent\nplot").success
-    assert capsys.readouterr().out.strip() == "Parsimony Agent: The folder '/x' cannot be written."
+    told = said("%%agent\nplot", fails=True)
+    assert told.strip() == "Parsimony Agent: The folder '/x' cannot be written."
 
 
 def test_program_awaits_the_magic(shell: Any, session: FakeSession) -> None:
@@ -165,14 +153,9 @@ def test_program_awaits_the_magic(shell: Any, session: FakeSession) -> None:
     assert [request for request, _, _ in session.requests] == ["one", "two"]
 
 
-def test_help_is_the_same_everywhere(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_is_the_same_everywhere(shell: Any, session: FakeSession, said: Said) -> None:
     asked = ("%agent", "%agent -h", "%agent help all", "%agent help flags", "%%agent --help")
-    texts = []
-    for source in asked:
-        assert shell.run_cell(source).success
-        texts.append(capsys.readouterr().out.strip())
+    texts = [said(source).strip() for source in asked]
     assert texts[0] == texts[1]
     assert texts[2] == shell.find_cell_magic("agent").__doc__.strip()
     assert texts[3] == texts[4]
@@ -180,24 +163,15 @@ def test_help_is_the_same_everywhere(
     assert session.requests == []
 
 
-def test_lists_show_what_exists(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_show_what_exists(session: FakeSession, said: Said) -> None:
     session.published = (LogEntry(kind="chart", logical_id="l", content_sha="s", title="A chart"),)
-    shell.run_cell("%%agent\nplot it")
-    capsys.readouterr()
-    shell.run_cell("%agent history")
-    assert "1     done    plot it" in capsys.readouterr().out
-    shell.run_cell("%agent artifacts")
-    assert "chart  A chart\n" in capsys.readouterr().out
-    shell.run_cell("%agent artifacts --json")
-    assert json.loads(capsys.readouterr().out)[0]["path"] == session.published[0].path
-    shell.run_cell("%agent metrics")
-    assert "Executions" in capsys.readouterr().out
-    shell.run_cell("%agent model other")
-    assert capsys.readouterr().out == "Model: other\n"
-    shell.run_cell("%agent stop")
-    assert capsys.readouterr().out == "No turn is running.\n"
+    said("%%agent\nplot it")
+    assert "1     done    plot it" in said("%agent history")
+    assert "chart  A chart\n" in said("%agent artifacts")
+    assert json.loads(said("%agent artifacts --json"))[0]["path"] == session.published[0].path
+    assert "Executions" in said("%agent metrics")
+    assert said("%agent model other") == "Model: other\n"
+    assert said("%agent stop") == "No turn is running.\n"
 
 
 REFUSED = "Tool 'lok' is not available. <b>Available</b> tools: look."
@@ -211,9 +185,7 @@ def ended(event: ToolEvent, **told: Any) -> ToolEvent:
     return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
 
 
-def test_history_shows_one_turn_step_by_step(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_history_shows_one_turn_step_by_step(shell: Any, said: Said) -> None:
     wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
     failure = Failure(FailureKind.tool_error, REFUSED)
     answer = {"error": "unknown_action", "message": REFUSED}
@@ -221,32 +193,26 @@ def test_history_shows_one_turn_step_by_step(
         [wrong, ended(wrong, result=answer, failure=failure), right, ended(right), DONE], [DONE]
     )
     install(shell, session_factory=lambda _: session)
-    shell.run_cell("%%agent\nlook at it")
-    shell.run_cell("%%agent\nand again")
-    capsys.readouterr()
-    shell.run_cell("%agent history 1")
-    said = capsys.readouterr().out
-    assert max(map(len, said.splitlines())) <= 80
+    said("%%agent\nlook at it")
+    said("%%agent\nand again")
+    told = said("%agent history 1")
+    assert max(map(len, told.splitlines())) <= 80
     for each in ("look at it", "Step 1 · lok · refused", "Step 2 · look", "Finished as asked."):
-        assert each in said
-    assert "and again" not in said
-    assert not shell.run_cell("%agent history 3").success
-    assert "There is no turn 3 in this notebook" in capsys.readouterr().out
+        assert each in told
+    assert "and again" not in told
+    assert "There is no turn 3 in this notebook" in said("%agent history 3", fails=True)
     magics: Any = SimpleNamespace(session=session)
-    told: Any = history(magics, "1")
-    drawn = "".join(each["text/html"] for each in told)
+    shown: Any = history(magics, "1")
+    drawn = "".join(each["text/html"] for each in shown)
     assert "&lt;b&gt;Available&lt;/b&gt;" in drawn
     assert "<b>" not in drawn
 
 
-def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undo_reports_each_variable(shell: Any, said: Said) -> None:
     install(shell, session_factory=lambda _: FakeSession([DONE]))
-    assert not shell.run_cell("%agent undo").success
-    assert "No turn since this kernel started" in capsys.readouterr().out
-    shell.run_cell("%%agent\nplot it")
-    capsys.readouterr()
-    assert shell.run_cell("%agent undo 1").success
-    assert capsys.readouterr().out.splitlines() == [
+    assert "No turn since this kernel started" in said("%agent undo", fails=True)
+    said("%%agent\nplot it")
+    assert said("%agent undo 1").splitlines() == [
         "Turn 1 (plot it) is undone in part. %agent redo re-applies it.",
         "Restored: prices",
         "Removed: total",
@@ -256,29 +222,21 @@ def test_undo_reports_each_variable(shell: Any, capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_function_becomes_tool_and_is_removed(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_function_becomes_tool_and_is_removed(session: FakeSession, said: Said) -> None:
     def area(width: float) -> float:
         """The area."""
         return width
 
     session.variables["area"] = area
-    shell.run_cell("%agent tools")
-    shell.run_cell("%agent tools add area")
-    shell.run_cell("%agent tools")
-    shell.run_cell("%agent tools remove area")
-    shell.run_cell("%agent tools")
     none = "You have no tools yet. %agent tools add NAME makes your function one."
-    printed = capsys.readouterr().out.split("\n")
-    assert [line for line in printed if line] == [
-        none,
-        "Tool: area. The area.",
-        "tool  what it does",
-        "area  The area.",
-        "area is no longer a tool.",
-        none,
-    ]
+    for command, told in (
+        ("", [none]),
+        (" add area", ["Tool: area. The area."]),
+        ("", ["tool  what it does", "area  The area."]),
+        (" remove area", ["area is no longer a tool."]),
+        ("", [none]),
+    ):
+        assert [line for line in said(f"%agent tools{command}").splitlines() if line] == told
 
 
 class Own:
@@ -309,15 +267,6 @@ def test_model_name_wins_over_variable(name: str) -> None:
     assert chosen_model(name, held) == name
 
 
-def test_other_name_means_the_variable(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    session.variables["mine"] = own = Own("recorded")
-    assert chosen_model("mine", session.variables) is own
-    shell.run_cell("%agent model mine")
-    assert capsys.readouterr().out == "Model: recorded\n"
-
-
 @pytest.mark.parametrize(
     ("value", "held"),
     [
@@ -336,11 +285,10 @@ def test_variable_without_model_is_one_sentence(value: Any, held: str) -> None:
     "named", ["weird\x1b[31m\nname", "weird\u202ename", "mine, offline", "", " "]
 )
 def test_model_with_unreadable_name_is_refused(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], named: str
+    session: FakeSession, said: Said, named: str
 ) -> None:
     session.variables["mine"] = Own(named)
-    assert not shell.run_cell("%agent model mine").success
-    assert capsys.readouterr().out == (
+    assert said("%agent model mine", fails=True) == (
         f"Parsimony Agent: The model in the variable 'mine' is named {named!a}: let its name be "
         "printable text of one line without a comma.\n"
     )
@@ -388,25 +336,17 @@ def test_unloading_releases_session(shell: Any, session: FakeSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
+    "source", ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"]
 )
-def test_unreadable_journal_is_one_sentence(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str
-) -> None:
+def test_unreadable_journal_is_one_sentence(session: FakeSession, said: Said, source: str) -> None:
     session.trouble = SessionError("The journal cannot be read.")
-    assert not shell.run_cell(source).success
-    assert capsys.readouterr().out.strip() == "Parsimony Agent: The journal cannot be read."
+    assert said(source, fails=True).strip() == "Parsimony Agent: The journal cannot be read."
 
 
 @pytest.mark.parametrize("reply", ["-1 or less", "--turn 7 --here", '"quoted" % {x}'])
 @pytest.mark.parametrize("taken", [False, True])
 def test_outside_caller_answers_any_magic_name_and_text(
-    shell: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    reply: str,
-    taken: bool,
+    shell: Any, said: Said, monkeypatch: pytest.MonkeyPatch, reply: str, taken: bool
 ) -> None:
     if taken:
         shell.register_magic_function(lambda line: None, magic_kind="line", magic_name="agent")
@@ -415,22 +355,19 @@ def test_outside_caller_answers_any_magic_name_and_text(
     extension = install(shell, session_factory=lambda _: session)
     assert extension.name == ("%parsimony" if taken else "%agent")
     shell.run_cell(f"%{extension.name}\nplot it")
-    capsys.readouterr()
     shell.user_ns["reply"] = reply
-    source = "await __import__('parsimony_agent').answer_here('10ab', reply)"
-    assert shell.run_cell(source).success
+    printed = said("await __import__('parsimony_agent').answer_here('10ab', reply)")
     assert session.replies == [("10ab", reply)]
-    printed = capsys.readouterr().out
     assert "Finished as asked." in printed
     assert "plot it" not in printed
 
 
 def test_outside_caller_is_told_when_agent_is_not_loaded(
-    shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shell: Any, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
-    assert not shell.run_cell("await __import__('parsimony_agent').answer_here('1', '2')").success
-    assert capsys.readouterr().out.strip() == (
+    told = said("await __import__('parsimony_agent').answer_here('1', '2')", fails=True)
+    assert told.strip() == (
         "Parsimony Agent: The agent is not loaded in this shell. "
         "Load it with %load_ext parsimony_agent."
     )

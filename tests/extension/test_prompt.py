@@ -7,19 +7,24 @@ import pytest
 from ipywidgets.widgets.widget import _instances as live_widgets
 
 from parsimony_agent.controls import Prompt
+from tests.extension.output_area import click
 
 CHOICES = ("by year", "by <b>origin</b>", "by maker", "by weight", "all of it")
 
 
-def click(button: Any) -> None:
-    """As the front end does it."""
-    button._handle_button_msg(button, {"event": "click"}, [])
+@pytest.fixture
+def replies() -> list[str]:
+    """What was answered."""
+    return []
+
+
+@pytest.fixture
+def prompt(replies: list[str]) -> Prompt:
+    return Prompt(CHOICES, replies.append)
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_each_button_sends_its_choice(number: int) -> None:
-    replies: list[str] = []
-    prompt = Prompt(CHOICES, replies.append)
+def test_each_button_sends_its_choice(prompt: Prompt, replies: list[str], number: int) -> None:
     button = prompt.buttons[number - 1]
     assert button.description == CHOICES[number - 1]
     assert button.tooltip == f"Answer: {CHOICES[number - 1]}"
@@ -28,9 +33,7 @@ def test_each_button_sends_its_choice(number: int) -> None:
     assert (button.button_style == "primary") is (number == 1)
 
 
-def test_second_click_does_nothing() -> None:
-    replies: list[str] = []
-    prompt = Prompt(CHOICES, replies.append)
+def test_second_click_does_nothing(prompt: Prompt, replies: list[str]) -> None:
     prompt.field.value = "words"
     click(prompt.buttons[1])
     assert all(each.disabled for each in (*prompt.buttons, prompt.field, prompt.send))
@@ -40,9 +43,7 @@ def test_second_click_does_nothing() -> None:
     assert replies == ["2"]
 
 
-def test_concurrent_clicks_are_one() -> None:
-    replies: list[str] = []
-    prompt = Prompt(CHOICES, replies.append)
+def test_concurrent_clicks_are_one(prompt: Prompt, replies: list[str]) -> None:
     start = threading.Barrier(8)
 
     def press(number: int) -> None:
@@ -74,9 +75,7 @@ def test_text_is_sent_by_button_and_enter_but_not_empty() -> None:
         assert replies == ["by $year$"]
 
 
-def test_unusable_reply_reopens_prompt_with_reason() -> None:
-    replies: list[str] = []
-    prompt = Prompt(CHOICES, replies.append)
+def test_unusable_reply_reopens_prompt_with_reason(prompt: Prompt, replies: list[str]) -> None:
     click(prompt.buttons[0])
     prompt.reopen("Turn 1 costs $5 or <b>$6</b>.")
     assert not prompt.buttons[0].disabled
@@ -86,9 +85,7 @@ def test_unusable_reply_reopens_prompt_with_reason() -> None:
     assert replies == ["1", "4"]
 
 
-def test_settled_prompt_is_text() -> None:
-    replies: list[str] = []
-    prompt = Prompt(CHOICES, replies.append)
+def test_settled_prompt_is_text(prompt: Prompt, replies: list[str]) -> None:
     assert "application/vnd.jupyter.widget-view+json" in prompt.bundle()[0]
     prompt.settle("Answered: by <b>origin</b>")
     data, _ = prompt.bundle()
@@ -110,8 +107,7 @@ def typesets(widget: Any) -> bool:
     return widget._model_name in ("LabelModel", "HTMLMathModel")
 
 
-def test_focus_order_and_labels() -> None:
-    prompt = Prompt(CHOICES, lambda _: None)
+def test_focus_order_and_labels(prompt: Prompt) -> None:
     assert controls(prompt.widget) == [*prompt.buttons, prompt.field, prompt.send]
     assert all(each.tooltip for each in controls(prompt.widget))
     assert prompt.field.description == "Or in your own words:"

@@ -5,13 +5,12 @@ import io
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from output_area import OutputArea
 
 from parsimony_agent.controls import Control
 from parsimony_agent.publisher import Displays
@@ -24,6 +23,7 @@ from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import NOTHING, segment_bundles
 from parsimony_kernel.view.outline import segment_of
+from tests.extension.output_area import OutputArea
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
 
@@ -40,12 +40,6 @@ async def settle() -> None:
     """Let everything that can run, run."""
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-async def pass_time(clock: ManualClock, seconds: float) -> None:
-    await settle()
-    clock.advance(seconds)
-    await settle()
 
 
 def step(number: int, *, done: bool) -> ev.ToolEvent:
@@ -94,22 +88,6 @@ async def stream(events: Sequence[ev.AgentEvent]) -> AsyncIterator[ev.AgentEvent
         yield event
 
 
-class Feed:
-    """An event stream that a test feeds by hand."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[ev.AgentEvent | None] = asyncio.Queue()
-
-    async def put(self, *events: ev.AgentEvent | None) -> None:
-        for event in events:
-            self._queue.put_nowait(event)
-        await settle()
-
-    async def stream(self) -> AsyncIterator[ev.AgentEvent]:
-        while (event := await self._queue.get()) is not None:
-            yield event
-
-
 class TimedArea(OutputArea):
     """An output area that knows when each display was sent anything."""
 
@@ -137,6 +115,41 @@ class TimedArea(OutputArea):
     @property
     def messages(self) -> int:
         return sum(map(len, self.sent.values()))
+
+
+class Playing:
+    """A turn that is drawn while a test feeds it events and moves its clock."""
+
+    def __init__(
+        self,
+        place: Callable[[OutputArea], Place],
+        stopper: Callable[[], Control | None] = lambda: None,
+    ) -> None:
+        self.clock = ManualClock(auto=False)
+        self.area = TimedArea(self.clock)
+        self._events: asyncio.Queue[ev.AgentEvent | None] = asyncio.Queue()
+        record = TurnRecord(place(self.area), clock=self.clock)
+        self._task = asyncio.create_task(record.follow(self._stream(), stopper=stopper))
+
+    async def put(self, *events: ev.AgentEvent) -> None:
+        for event in events:
+            self._events.put_nowait(event)
+        await settle()
+
+    async def pass_time(self, seconds: float) -> None:
+        await settle()
+        self.clock.advance(seconds)
+        await settle()
+
+    async def end(self, *events: ev.AgentEvent) -> None:
+        """Put the last events, by default that it is done."""
+        await self.put(*events or [ev.RunCompleted(summary="Done.")])
+        self._events.put_nowait(None)
+        await self._task
+
+    async def _stream(self) -> AsyncIterator[ev.AgentEvent]:
+        while (event := await self._events.get()) is not None:
+            yield event
 
 
 def most_in_a_second(moments: Sequence[float]) -> int:
@@ -195,16 +208,13 @@ async def test_live_chart_is_drawn_by_frontend_then_gets_png() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(RUN)))
 async def test_static_emits_nothing_until_segment_ends(cut: int) -> None:
-    area, feed, clock = OutputArea(), Feed(), ManualClock(auto=False)
-    task = asyncio.create_task(TurnRecord(static(area), clock=clock).follow(feed.stream()))
-    await feed.put(*RUN[:cut])
-    await pass_time(clock, 0.1)
-    assert area.displays == []
-    await feed.put(*RUN[cut:], None)
-    await task
-    assert area.updates == 0
-    assert len(area.displays) == 3
-    assert all(display.display_id is None for display in area.displays)
+    turn = Playing(static)
+    await turn.put(*RUN[:cut])
+    await turn.pass_time(0.1)
+    assert turn.area.displays == []
+    await turn.end(*RUN[cut:])
+    assert turn.area.updates == 0
+    assert [display.display_id for display in turn.area.displays] == [None] * 3
 
 
 async def test_rerun_changes_only_metadata() -> None:
@@ -241,23 +251,19 @@ async def test_chart_turn_is_under_80_kilobytes() -> None:
 
 
 async def test_stream_is_drawn_steadily() -> None:
-    clock, feed = ManualClock(auto=False), Feed()
-    area = TimedArea(clock)
-    record = TurnRecord(live(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
-    await feed.put(STARTED)
+    turn = Playing(live)
+    await turn.put(STARTED)
     for number in range(200):
-        await feed.put(ev.TextDelta(content=f"w{number} "))
-        await pass_time(clock, 0.01)
-    assert 7 <= most_in_a_second(area.moments) <= 10
-    assert all(after - before < 0.2 for before, after in pairwise(area.moments))
-    await feed.put(ev.TextDelta(content="last"))
-    assert "last" not in area.text
-    await pass_time(clock, 0.2)
-    assert "last" in area.text
-    await feed.put(ev.RunCompleted(summary="Done."), None)
-    await task
-    assert "Done." in area.text
+        await turn.put(ev.TextDelta(content=f"w{number} "))
+        await turn.pass_time(0.01)
+    assert 7 <= most_in_a_second(turn.area.moments) <= 10
+    assert all(after - before < 0.2 for before, after in pairwise(turn.area.moments))
+    await turn.put(ev.TextDelta(content="last"))
+    assert "last" not in turn.area.text
+    await turn.pass_time(0.2)
+    assert "last" in turn.area.text
+    await turn.end()
+    assert "Done." in turn.area.text
 
 
 async def test_updates_are_at_most_ten_a_second() -> None:
@@ -295,26 +301,19 @@ async def test_code_does_not_wait_where_nothing_redraws() -> None:
 
 
 async def test_elapsed_time_ticks_every_second() -> None:
-    clock, feed = ManualClock(auto=False), Feed()
-    area = TimedArea(clock)
-    record = TurnRecord(live(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream()))
-    await feed.put(STARTED.model_copy(update={"max_execution_time_s": 300.0}))
-    sent = area.messages
-    seen = []
-    for _ in range(5):
-        await pass_time(clock, 1.0)
-        seen.append(area.text)
-    for second, text in enumerate(seen, start=1):
-        assert f"{second} s" in text.splitlines()[0]
-        assert "Stop: ■ in the toolbar" in text.splitlines()[0]
+    turn = Playing(live)
+    await turn.put(STARTED.model_copy(update={"max_execution_time_s": 300.0}))
+    sent = turn.area.messages
+    for second in range(1, 6):
+        await turn.pass_time(1.0)
+        first = turn.area.text.splitlines()[0]
+        assert f"{second} s" in first
+        assert "Stop: ■ in the toolbar" in first
     # What is read first, nothing else.
-    assert area.messages - sent == 5
-    await feed.put(
-        ev.Heartbeat(model="scripted", silent_s=5.0), ev.RunCompleted(summary="Done."), None
-    )
-    await task
-    assert clock.sleepers == 0
+    assert turn.area.messages - sent == 5
+    await turn.put(ev.Heartbeat(model="scripted", silent_s=5.0))
+    await turn.end()
+    assert turn.clock.sleepers == 0
 
 
 async def test_time_and_output_are_shown_while_code_holds_the_event_loop() -> None:
@@ -348,45 +347,39 @@ async def test_time_and_output_are_shown_while_code_holds_the_event_loop() -> No
 
 
 async def test_stop_button_exists_only_during_long_run() -> None:
-    clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
     offered: list[Control] = []
 
     def stopper() -> Control:
         offered.append(Button())
         return offered[-1]
 
-    record = TurnRecord(live(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream(), stopper=stopper))
-    await feed.put(STARTED)
-    await pass_time(clock, 0.9)
+    turn = Playing(live, stopper)
+    await turn.put(STARTED)
+    await turn.pass_time(0.9)
     assert offered == []
-    await pass_time(clock, 0.2)
-    assert area.texts.count("BUTTON") == 1
-    await feed.put(step(1, done=False), step(1, done=True))
-    await pass_time(clock, 3.0)
-    assert area.texts.count("BUTTON") == 1
+    await turn.pass_time(0.2)
+    assert turn.area.texts.count("BUTTON") == 1
+    await turn.put(step(1, done=False), step(1, done=True))
+    await turn.pass_time(3.0)
+    assert turn.area.texts.count("BUTTON") == 1
     assert len(offered) == 1
-    await feed.put(ev.RunCompleted(summary="Done."), None)
-    await task
+    await turn.end()
     assert offered[0].state == ""
-    assert "BUTTON" not in area.text
+    assert "BUTTON" not in turn.area.text
 
 
 async def test_run_continues_without_stop_button(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    clock, feed, area = ManualClock(auto=False), Feed(), OutputArea()
 
     def stopper() -> Control:
         raise RuntimeError("https://evil.example")
 
-    record = TurnRecord(live(area), clock=clock)
-    task = asyncio.create_task(record.follow(feed.stream(), stopper=stopper))
-    await feed.put(STARTED)
-    await pass_time(clock, 1.0)
-    await pass_time(clock, 1.0)
-    assert "2 s" in area.text
-    await feed.put(ev.RunCompleted(summary="Done."), None)
-    await task
+    turn = Playing(live, stopper)
+    await turn.put(STARTED)
+    await turn.pass_time(1.0)
+    await turn.pass_time(1.0)
+    assert "2 s" in turn.area.text
+    await turn.end()
     assert "has no button to stop it (RuntimeError)" in caplog.text
     assert "evil" not in caplog.text
 

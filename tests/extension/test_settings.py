@@ -1,6 +1,7 @@
 """Who may set what: flags, ``%config``, the environment, files, defaults, in this order."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from traitlets.config import Config
 from parsimony_agent import extension
 from parsimony_agent.settings import FILE, SETTINGS, ParsimonyAgent, Setting, config_of_files
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+Said = Callable[..., str]
 
 
 def config(**values: Any) -> Config:
@@ -52,30 +55,20 @@ def test_invalid_value_is_one_sentence_and_changes_nothing() -> None:
     assert settings.value("budget") == 2.0
 
 
-def test_config_magic_sets_and_shows_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert shell.run_cell("%config ParsimonyAgent.budget = 0.5").success
-    assert shell.run_cell("%config ParsimonyAgent").success
-    told = " ".join(capsys.readouterr().out.split())
+def test_config_magic_sets_and_shows_help(said: Said) -> None:
+    said("%config ParsimonyAgent.budget = 0.5")
+    told = " ".join(said("%config ParsimonyAgent").split())
     for setting in SETTINGS.values():
         assert f"ParsimonyAgent.{setting.name}=" in told
         assert setting.variable in told
     assert "Current: '0.5'" in told
 
 
-def test_alias_is_a_model_and_checked_at_once(
-    shell: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for line in (
-        '%config ParsimonyAgent.model_aliases = "small=ollama/llama3"',
-        '%config ParsimonyAgent.model_parameters = "num_ctx=16384"',
-        "%agent model small",
-        "%agent doctor",
-    ):
-        assert shell.run_cell(line).success
-    told = capsys.readouterr().out
-    assert "Model: ollama/llama3" in told
-    assert "the length of a prompt is set" in told
+def test_alias_is_a_model_and_checked_at_once(said: Said) -> None:
+    said('%config ParsimonyAgent.model_aliases = "small=ollama/llama3"')
+    said('%config ParsimonyAgent.model_parameters = "num_ctx=16384"')
+    assert "Model: ollama/llama3" in said("%agent model small")
+    assert "the length of a prompt is set" in said("%agent doctor")
 
 
 def test_unloading_removes_settings(shell: Any) -> None:
@@ -112,16 +105,13 @@ def test_file_can_set_every_setting(tmp_path: Path) -> None:
 REQUEST = "look at what there is: {x} 100 % ünïcode"
 
 
-def scripted(shell: Any) -> ScriptedModel:
-    model = ScriptedModel(
-        [
-            call("run_code", code="made = 1", purpose="first"),
-            call("return_done", summary="`made` is 1."),
-            call("return_done", summary="Looked."),
-        ]
-    )
-    shell.user_ns["mine"] = model
-    assert shell.run_cell("%agent model mine").success
+@pytest.fixture
+def model(shell: Any, said: Said) -> ScriptedModel:
+    """The notebook's model, which makes something in its first turn and looks in its second."""
+    made = call("run_code", code="made = 1", purpose="first")
+    ends = [call("return_done", summary=each) for each in ("`made` is 1.", "Looked.")]
+    shell.user_ns["mine"] = model = ScriptedModel([made, *ends])
+    said("%agent model mine")
     shell.user_ns["prices"] = [1, 2, 3]
     return model
 
@@ -136,16 +126,13 @@ def as_told(model: ScriptedModel, number: int) -> list[str]:
 @pytest.mark.parametrize("earlier", [False, True], ids=["at first", "after a turn"])
 @pytest.mark.parametrize("flags", ["", " --share full", " --share schema", " --share none"])
 def test_preview_is_verbatim(
-    shell: Any, capsys: pytest.CaptureFixture[str], line: str, earlier: bool, flags: str
+    shell: Any, model: ScriptedModel, said: Said, line: str, earlier: bool, flags: str
 ) -> None:
-    model = scripted(shell)
     if earlier:
-        assert shell.run_cell("%%agent\nmake something").success
+        said("%%agent\nmake something")
     asked, turns = len(model.requests), len(history(shell))
-    capsys.readouterr()
     between = "\n" if line.startswith("%%") else " "
-    assert shell.run_cell(f"{line}{flags}{between}{REQUEST}").success
-    shown = capsys.readouterr().out
+    shown = said(f"{line}{flags}{between}{REQUEST}")
     assert len(model.requests) == asked
     assert len(history(shell)) == turns
     shell.run_cell(f"%%agent{flags}\n{REQUEST}")
@@ -154,14 +141,9 @@ def test_preview_is_verbatim(
 
 
 @pytest.mark.parametrize("line", ["%%agent --dry-run\n", "%agent context "])
-def test_preview_is_of_what_is_set(
-    shell: Any, capsys: pytest.CaptureFixture[str], line: str
-) -> None:
-    model = scripted(shell)
-    assert shell.run_cell("%config ParsimonyAgent.share = 'schema'").success
-    capsys.readouterr()
-    assert shell.run_cell(f"{line}{REQUEST}").success
-    shown = capsys.readouterr().out
+def test_preview_is_of_what_is_set(shell: Any, model: ScriptedModel, said: Said, line: str) -> None:
+    said("%config ParsimonyAgent.share = 'schema'")
+    shown = said(f"{line}{REQUEST}")
     shell.run_cell(f"%%agent\n{REQUEST}")
     assert all(part in shown for part in as_told(model, 0))
 
@@ -172,39 +154,39 @@ def history(shell: Any) -> list[Any]:
     return list(session.turns())
 
 
-def test_result_is_bound_where_requested(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    scripted(shell)
-    assert not shell.run_cell("%%agent -o prices\nmake something").success
-    assert "would overwrite your variable 'prices'" in capsys.readouterr().out
+@pytest.mark.usefixtures("model")
+def test_result_is_bound_where_requested(shell: Any, said: Said) -> None:
+    told = said("%%agent -o prices\nmake something", fails=True)
+    assert "would overwrite your variable 'prices'" in told
     assert shell.user_ns["prices"] == [1, 2, 3]
-    assert not shell.run_cell("%%agent -o 1st\nmake something").success
+    said("%%agent -o 1st\nmake something", fails=True)
     assert history(shell) == []
     for _ in range(2):
         shell.run_cell("%%agent -o found\nmake something")
     assert (shell.user_ns["found"].ok, shell.user_ns["found"].text) == (True, "Looked.")
 
 
-def test_setting_applies_without_flag(shell: Any) -> None:
-    scripted(shell)
+@pytest.mark.usefixtures("model")
+def test_setting_applies_without_flag(shell: Any, said: Said) -> None:
     shell.user_ns["other"] = ScriptedModel([call("return_done", summary="Other.")] * 2)
-    assert shell.run_cell("%config ParsimonyAgent.model = 'offline'").success
+    said("%config ParsimonyAgent.model = 'offline'")
     shell.run_cell("%%agent\nload nothing.csv")
     assert history(shell)[-1].model == "offline"
-    assert shell.run_cell("%agent model other").success
-    shell.run_cell("%%agent\nanything")
+    said("%agent model other")
+    said("%%agent\nanything")
     assert history(shell)[-1].model == shell.user_ns["other"].name
-    assert shell.run_cell("%agent model mine").success
-    assert shell.run_cell("%config ParsimonyAgent.max_steps = 1").success
+    said("%agent model mine")
+    said("%config ParsimonyAgent.max_steps = 1")
     shell.run_cell("%%agent\nmake something")
     assert history(shell)[-1].status == "suspended"
-    shell.run_cell("%%agent --max-steps 9\nmake something")
+    said("%%agent --max-steps 9\nmake something")
     assert history(shell)[-1].status == "done"
 
 
-def test_preview_undoes_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    scripted(shell)
-    shell.run_cell("%%agent\nmake something")
+@pytest.mark.usefixtures("model")
+def test_preview_undoes_nothing(shell: Any, said: Said) -> None:
+    said("%%agent\nmake something")
     assert shell.user_ns["made"] == 1
-    assert shell.run_cell("%%agent --dry-run\nmake something").success
+    said("%%agent --dry-run\nmake something")
     assert shell.user_ns["made"] == 1
     assert [turn.status for turn in history(shell)] == ["done"]

@@ -4,13 +4,9 @@ from types import SimpleNamespace
 
 from parsimony_agent.controls import StopButton, is_heard_mid_cell
 from parsimony_kernel.core.cancellation import CancellationRequest
+from tests.extension.output_area import click
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
-def click(button: StopButton) -> None:
-    """As the front end does it."""
-    button.widget._handle_button_msg(button.widget, {"event": "click"}, [])
 
 
 def test_button_describes_itself() -> None:
@@ -26,7 +22,7 @@ def test_settled_button_is_gone_and_late_click_ignored() -> None:
     request = CancellationRequest()
     button = StopButton(request.set)
     button.settle("")
-    click(button)
+    click(button.widget)
     assert not request.is_set
     data, _ = button.bundle()
     assert not any(each.strip() for each in data.values())

@@ -3,14 +3,12 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_session import FakeSession, Segment, asks
-from output_area import OutputArea
 
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
@@ -20,28 +18,29 @@ from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnErr
 from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    TextDelta,
-    ToolEvent,
-)
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
+from tests.extension.fake_session import FakeSession, Segment, asks
+from tests.extension.output_area import OutputArea
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-DONE = RunCompleted(summary="Finished as asked.")
+DONE = ev.RunCompleted(summary="Finished as asked.")
 ASKS = asks("Which one?", "alpha", "beta")
 CALL = {"tool_name": "run_code", "tool_call_id": "c1", "tool_type": "code"}
 # A step that waits for leave, and the question about it.
 HELD = (
-    ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
-    ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
+    ev.ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
+    ev.ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
     asks("May it run?", "Allow", "Refuse"),
 )
+
+
+def waiting() -> Segment:
+    """A turn that waits until it is stopped."""
+    return [ev.TextDelta(content="Waiting."), asyncio.Event(), DONE]
 
 
 class FrontEnd:
@@ -127,11 +126,42 @@ class Notebook:
         self.front_end.areas.append(OutputArea())
         return self.front_end.areas[-1]
 
-    async def ask(self, cell_id: str, words: str = "plot it") -> None:
+    async def ask(self, cell_id: str = "c1", words: str = "plot it") -> OutputArea:
+        """Run an agent cell; its outputs."""
+        area = self.begin(cell_id)
         await self.turns.ask(CellRequest(words), self.cells.next_turn(words))
+        return area
 
-    async def answer(self, words: str, **flags: Any) -> None:
+    async def asked(self, cell_id: str = "c1") -> OutputArea:
+        """Run an agent cell that ends with a question."""
+        with pytest.raises(QuestionPending):
+            await self.ask(cell_id)
+        return self.front_end.areas[-1]
+
+    async def answer(self, words: str, cell_id: str = "c2", **flags: Any) -> OutputArea:
+        """Run a cell that answers; its outputs."""
+        area = self.begin(cell_id)
         await self.turns.answer(words, **flags)
+        return area
+
+    async def begun(
+        self, cell_id: str = "c1", words: str = "plot it", *, seconds: int = 0
+    ) -> "asyncio.Task[OutputArea]":
+        """An agent cell that runs since some seconds."""
+        running = asyncio.create_task(self.ask(cell_id, words))
+        await self.pass_seconds(seconds)
+        return running
+
+    async def pass_seconds(self, seconds: int) -> None:
+        for _ in range(seconds):
+            await settle()
+            self.clock.advance(1.0)
+        await settle()
+
+    @property
+    def area(self) -> OutputArea:
+        """The outputs of the newest cell."""
+        return self.front_end.areas[-1]
 
     @property
     def buttons(self) -> list[Any]:
@@ -147,21 +177,14 @@ class Notebook:
         return prompt
 
 
-async def asked(notebook: Notebook, cell_id: str = "c1") -> OutputArea:
-    """Run a cell that ends with a question."""
-    area = notebook.begin(cell_id)
-    with pytest.raises(QuestionPending):
-        await notebook.ask(cell_id)
-    return area
-
-
 async def settle() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
 
 
-def click(control: Any) -> None:
+async def click(control: Any) -> None:
     control._handle_button_msg(control, {"event": "click"}, [])
+    await settle()
 
 
 def widgets(area: OutputArea) -> int:
@@ -169,7 +192,7 @@ def widgets(area: OutputArea) -> int:
 
 
 async def test_turn_is_shown_in_its_cell() -> None:
-    notebook = Notebook([TextDelta(content="Working."), DONE])
+    notebook = Notebook([ev.TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
     request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
@@ -194,7 +217,7 @@ async def test_question_has_buttons_and_stops_queue(
     if not is_on_record:
         for name in ("pending", "turns"):
             monkeypatch.setattr(notebook.session, name, lambda: ())
-    area = await asked(notebook)
+    area = await notebook.asked()
     assert "Which one?" in area.text
     assert how in area.text
     assert "alpha" in area.text
@@ -205,7 +228,7 @@ async def test_question_has_buttons_and_stops_queue(
 
 async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
     notebook = Notebook([ASKS])
-    area = await asked(notebook)
+    area = await notebook.asked()
     (run_id,) = notebook.turns._records
     notebook.turns.leave(run_id, "The turn was undone.")
     assert widgets(area) == 0
@@ -213,13 +236,12 @@ async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
 
 
 async def test_click_continues_in_asking_cell() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
-    area = await asked(notebook)
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
+    area = await notebook.asked()
     shown = len(area.displays)
     notebook.begin("c2")
     clicked = notebook.prompt
-    click(notebook.buttons[1])
-    await settle()
+    await click(notebook.buttons[1])
     assert notebook.session.replies == [("10ab", "beta")]
     assert len(area.displays) == shown
     assert widgets(area) == 0
@@ -230,13 +252,11 @@ async def test_click_continues_in_asking_cell() -> None:
 
 async def test_continuation_asking_again_gets_buttons() -> None:
     notebook = Notebook([ASKS], [asks("And then?", "gamma")], [DONE])
-    area = await asked(notebook)
+    area = await notebook.asked()
     shown = len(area.displays)
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert widgets(area) == 1
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert len(area.displays) == shown
     assert [reply for _, reply in notebook.session.replies] == ["alpha", "gamma"]
     assert widgets(area) == 0
@@ -245,10 +265,9 @@ async def test_continuation_asking_again_gets_buttons() -> None:
 
 
 async def test_answer_in_another_cell_closes_buttons() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
-    first = await asked(notebook)
-    second = notebook.begin("c2")
-    await notebook.answer("2")
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
+    first = await notebook.asked()
+    second = await notebook.answer("2")
     assert widgets(first) == 0
     assert first.text.endswith("The turn continues in the cell that answered.")
     assert "Finished as asked." not in first.text
@@ -258,11 +277,10 @@ async def test_answer_in_another_cell_closes_buttons() -> None:
 
 async def test_answer_after_restart_needs_no_buttons() -> None:
     notebook = Notebook([ASKS], [DONE])
-    first = await asked(notebook)
+    first = await notebook.asked()
     before = list(first.texts)
     notebook.start_process()
-    second = notebook.begin("c2")
-    await notebook.answer("alpha and more")
+    second = await notebook.answer("alpha and more")
     assert notebook.session.replies == [("10ab", "alpha and more")]
     assert "Finished as asked." in second.text
     assert first.texts == before
@@ -270,23 +288,21 @@ async def test_answer_after_restart_needs_no_buttons() -> None:
 
 async def test_show_after_restart_finds_the_question_with_live_buttons() -> None:
     notebook = Notebook([ASKS], [DONE], [DONE])
-    await asked(notebook)
+    await notebook.asked()
     notebook.start_process()
-    notebook.begin("c3")
     await notebook.ask("c3")
     area = notebook.begin("c2")
     notebook.turns.show(None)
     assert "Which one?" in area.text
     assert widgets(area) == 1
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert "Finished as asked." in area.text
     assert widgets(area) == 0
 
 
 async def test_showing_question_again_leaves_one_prompt() -> None:
     notebook = Notebook([ASKS])
-    first = await asked(notebook)
+    first = await notebook.asked()
     second = notebook.begin("c2")
     notebook.turns.show("1")
     assert (widgets(first), widgets(second)) == (0, 1)
@@ -295,9 +311,8 @@ async def test_showing_question_again_leaves_one_prompt() -> None:
 
 async def test_rerun_cell_closes_earlier_prompt() -> None:
     notebook = Notebook([ASKS], [DONE])
-    first = await asked(notebook)
-    notebook.begin("c1")
-    await notebook.ask("c1")
+    first = await notebook.asked()
+    await notebook.ask()
     assert widgets(first) == 0
 
 
@@ -305,9 +320,8 @@ async def test_here_continues_at_question_and_shows_caller(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     notebook = Notebook([ASKS], [asks("See https://evil.example?", "gamma")])
-    area = await asked(notebook)
-    caller = notebook.begin("cli")
-    await notebook.answer("1", here=True)
+    area = await notebook.asked()
+    caller = await notebook.answer("1", "cli", here=True)
     assert "https://evil.example" in area.text
     assert widgets(area) == 1
     assert len(caller.displays) == 1
@@ -320,10 +334,9 @@ async def test_here_continues_at_question_and_shows_caller(
 
 async def test_here_without_cell_shows_continuation() -> None:
     notebook = Notebook([ASKS], [DONE])
-    await asked(notebook)
+    await notebook.asked()
     notebook.start_process()
-    caller = notebook.begin("cli")
-    await notebook.answer("1", here=True)
+    caller = await notebook.answer("1", "cli", here=True)
     assert len(caller.displays) == 1
     assert "Finished as asked." in caller.text
 
@@ -332,55 +345,46 @@ async def test_here_without_cell_shows_continuation() -> None:
 async def test_headless_question_fails_cell_when_requested(display: str) -> None:
     how: Any = {"PARSIMONY_ON_QUESTION": "raise", "PARSIMONY_DISPLAY": display}
     notebook = Notebook([ASKS], named=False, **how)
-    area = notebook.begin("")
     with pytest.raises(QuestionUnanswered) as caught:
         await notebook.ask("")
-    assert "Which one?" in area.text
+    assert "Which one?" in notebook.area.text
     assert "the question is in the record above" in str(caught.value)
     assert "Which one" not in str(caught.value)
 
 
 async def test_stopped_turn_stops_queue() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
-    area = notebook.begin("c1")
-    task = asyncio.create_task(notebook.ask("c1"))
-    await settle()
+    notebook = Notebook(waiting())
+    task = await notebook.begun()
     assert notebook.session.stop()
     with pytest.raises(TurnStopped):
         await task
-    assert "stopped" in area.text.lower()
+    assert "stopped" in notebook.area.text.lower()
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
 async def test_cancelled_cell_shows_how_turn_ended(named: bool) -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
-    area = notebook.begin("c1")
-    task = asyncio.create_task(notebook.ask("c1"))
-    await settle()
+    notebook = Notebook(waiting(), named=named)
+    task = await notebook.begun()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
-    assert "the cell was cancelled" in area.text
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
+    assert "the cell was cancelled" in notebook.area.text
 
 
 async def test_click_during_turn_can_be_repeated() -> None:
     gate = asyncio.Event()
     notebook = Notebook([ASKS], [gate, DONE], [DONE])
-    area = await asked(notebook)
-    notebook.begin("c2")
-    running = asyncio.create_task(notebook.ask("c2", "another"))
-    await settle()
+    area = await notebook.asked()
+    running = await notebook.begun("c2", "another")
     first = notebook.buttons[0]
-    click(first)
-    await settle()
+    await click(first)
     assert "is still running" in notebook.prompt.said
     assert not first.disabled
     assert widgets(area) == 1
     gate.set()
     await running
-    click(first)
-    await settle()
+    await click(first)
     assert notebook.session.replies == [("10ab", "alpha")]
     assert "Finished as asked." in area.text
 
@@ -388,9 +392,8 @@ async def test_click_during_turn_can_be_repeated() -> None:
 async def test_error_behind_click_is_shown_at_turn(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     notebook = Notebook([ASKS])
-    area = await asked(notebook)
-    click(notebook.buttons[0])
-    await settle()
+    area = await notebook.asked()
+    await click(notebook.buttons[0])
     assert "The turn broke off (AssertionError: no segment is left" in notebook.prompt.said
     assert not notebook.buttons[0].disabled
     assert widgets(area) == 1
@@ -399,107 +402,82 @@ async def test_error_behind_click_is_shown_at_turn(caplog: pytest.LogCaptureFixt
 
 
 async def test_late_error_is_shown_at_question() -> None:
-    def lost() -> Iterator[AgentEvent]:
-        yield TextDelta(content="Taken.")
+    def lost() -> Iterator[ev.AgentEvent]:
+        yield ev.TextDelta(content="Taken.")
         raise RuntimeError("the line is cut")
 
     notebook = Notebook([ASKS], lost())  # type: ignore[arg-type]
-    area = await asked(notebook)
-    click(notebook.buttons[0])
-    await settle()
+    area = await notebook.asked()
+    await click(notebook.buttons[0])
     assert "The turn broke off (RuntimeError: the line is cut)." in area.text
     assert "Taken." in area.text
     assert widgets(area) == 0
 
 
 @pytest.mark.parametrize(
-    ("act", "sentence"),
+    ("turn", "sentence"),
     [
-        (lambda n: n.answer("1"), "No turn waits for an answer"),
-        (lambda n: n.answer("1", turn="7"), "There is no turn 7 in this notebook"),
-        (
-            lambda n: n.answer("1", turn="1"),
-            "Turn 1 does not wait for an answer; %agent show 1 draws it.",
-        ),
+        ({}, "No turn waits for an answer"),
+        ({"turn": "7"}, "There is no turn 7 in this notebook"),
+        ({"turn": "1"}, "Turn 1 does not wait for an answer; %agent show 1 draws it."),
     ],
 )
-async def test_answer_to_nothing_is_one_sentence(
-    act: Callable[[Notebook], Awaitable[None]], sentence: str
-) -> None:
+async def test_answer_to_nothing_is_one_sentence(turn: dict[str, str], sentence: str) -> None:
     notebook = Notebook([DONE])
-    notebook.begin("c1")
-    await notebook.ask("c1")
-    notebook.begin("c2")
+    await notebook.ask()
     with pytest.raises((TurnError, SessionError), match=sentence):
-        await act(notebook)
+        await notebook.answer("1", **turn)
 
 
 async def test_answering_cell_may_rerun_without_question() -> None:
     notebook = Notebook([ASKS], [DONE], [DONE], [ASKS], [DONE])
-    await asked(notebook)
+    await notebook.asked()
     for is_asked in (True, False):
-        area = notebook.begin("c2")
-        await notebook.answer("1")
+        area = await notebook.answer("1")
         assert ("Nothing to answer" in area.text) is not is_asked
         if is_asked:
-            notebook.begin("c1")
-            await notebook.ask("c1")
+            await notebook.ask()
     with pytest.raises(TurnError, match="No turn waits"):
         await notebook.answer("2")
-    await asked(notebook)
-    notebook.begin("c2")
+    await notebook.asked()
     await notebook.answer("1")
     assert len(notebook.session.replies) == 2
 
 
 async def test_rerun_answering_cell_approves_nothing_else() -> None:
     notebook = Notebook([ASKS], [DONE], [*HELD], [DONE])
-    await asked(notebook)
-    notebook.begin("c2")
+    await notebook.asked()
     await notebook.answer("1")
-    notebook.begin("c5")
-    asking = asyncio.create_task(notebook.ask("c5"))
-    await pass_seconds(notebook, 1)
+    asking = await notebook.begun("c5", seconds=1)
     with pytest.raises(QuestionPending):
         await asking
-    notebook.begin("c1")
-    await notebook.ask("c1")
-    area = notebook.begin("c2")
-    await notebook.answer("1")
-    assert "Nothing to answer" in area.text
+    await notebook.ask()
+    assert "Nothing to answer" in (await notebook.answer("1")).text
     assert len(notebook.session.replies) == 1
 
 
 async def test_answering_cell_after_click_lets_run_all_continue() -> None:
     notebook = Notebook([DONE])
     notebook.session.answers = {"Which?": "1"}
-    notebook.begin("c1")
-    await notebook.ask("c1")
-    area = notebook.begin("c2")
-    await notebook.answer("1")
-    assert "Nothing to answer" in area.text
+    await notebook.ask()
+    assert "Nothing to answer" in (await notebook.answer("1")).text
 
 
 async def test_invalid_choice_leaves_question_open() -> None:
     notebook = Notebook([ASKS], [DONE])
-    area = await asked(notebook)
-    notebook.begin("c2")
+    area = await notebook.asked()
     with pytest.raises(SessionError, match="There is no choice 3"):
         await notebook.answer("3")
     assert widgets(area) == 1
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert "Finished as asked." in area.text
 
 
 async def test_every_answer_path_names_its_question() -> None:
     notebook = Notebook([ASKS], [asks("And then?", "gamma")], [asks("Last?", "delta")], [DONE])
-    await asked(notebook)
-    click(notebook.buttons[0])
-    await settle()
-    click(notebook.buttons[0])
-    await settle()
-    notebook.begin("c2")
+    await notebook.asked()
+    await click(notebook.buttons[0])
+    await click(notebook.buttons[0])
     await notebook.answer("1")
     assert notebook.session.nonces == ["Which one?", "And then?", "Last?"]
 
@@ -507,31 +485,28 @@ async def test_every_answer_path_names_its_question() -> None:
 async def test_outdated_button_is_refused_in_place() -> None:
     """Another process answered, and the turn asked something else: the click is not for that."""
     notebook = Notebook([ASKS], [asks("Delete all?", "yes", "no")], [DONE])
-    area = await asked(notebook)
+    area = await notebook.asked()
     async for _ in notebook.session.resume("1", turn_id="10ab"):
         pass
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert notebook.session.replies == [("10ab", "alpha")]
     assert "Another question of this turn is waiting." in area.text
     assert widgets(area) == 0
 
 
 async def test_stop_while_opening_session_stops_turn() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+    notebook = Notebook(waiting())
     notebook.begin("c1")
     stop = CancellationRequest()
     stop.set()
     with pytest.raises(TurnStopped):
         await notebook.turns.ask(CellRequest("plot it"), notebook.cells.next_turn("plot it"), stop)
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
 
 
 async def test_cell_cancelled_by_stop_ends_quietly() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
-    notebook.begin("c1")
-    task = asyncio.create_task(notebook.ask("c1"))
-    await settle()
+    notebook = Notebook(waiting())
+    task = await notebook.begun()
     notebook.session.cancelled_for = "stopped by the user"
     task.cancel()
     with pytest.raises(TurnStopped):
@@ -542,8 +517,7 @@ async def test_cell_cancelled_by_stop_ends_quietly() -> None:
 async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(display: str) -> None:
     """As nbclient runs it: cells without names, nobody to type."""
     notebook = Notebook([ASKS], named=False, PARSIMONY_DISPLAY=display)
-    area = notebook.begin("")
-    await notebook.ask("")
+    area = await notebook.ask("")
     assert "Which one?" in area.text
     assert display == "live" or area.updates == 0
     assert widgets(area) == 0
@@ -556,16 +530,14 @@ async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(display: str) -> Non
 
 async def test_frontend_without_cell_ids_gets_buttons() -> None:
     notebook = Notebook([ASKS], named=False, allow_stdin=True, PARSIMONY_DISPLAY="live")
-    area = await asked(notebook, "")
-    assert widgets(area) == 1
+    assert widgets(await notebook.asked("")) == 1
 
 
 async def test_approval_has_no_text_field() -> None:
     notebook = Notebook([*HELD], [DONE])
-    area = notebook.begin("c1")
-    asking = asyncio.create_task(notebook.ask("c1"))
     # Its code is drawn before it waits, at the pace of all drawing.
-    await pass_seconds(notebook, 1)
+    asking = await notebook.begun(seconds=1)
+    area = notebook.area
     with pytest.raises(QuestionPending):
         await asking
     assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
@@ -573,18 +545,10 @@ async def test_approval_has_no_text_field() -> None:
     assert notebook.prompt.field not in [
         each for row in notebook.prompt.widget.children for each in getattr(row, "children", ())
     ]
-    click(notebook.buttons[0])
-    await settle()
+    await click(notebook.buttons[0])
     assert notebook.session.replies == [("10ab", "Allow")]
     assert widgets(area) == 0
     assert "Finished as asked." in area.text
-
-
-async def pass_seconds(notebook: Notebook, seconds: int) -> None:
-    for _ in range(seconds):
-        await settle()
-        notebook.clock.advance(1.0)
-    await settle()
 
 
 def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
@@ -600,16 +564,15 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
 
 
 async def test_continuation_has_stop_button() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), asyncio.Event(), DONE])
-    area = await asked(notebook)
+    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), asyncio.Event(), DONE])
+    area = await notebook.asked()
     shown = len(area.displays)
-    click(notebook.buttons[0])
-    await pass_seconds(notebook, 2)
+    await click(notebook.buttons[0])
+    await notebook.pass_seconds(2)
     (stop,) = stop_buttons(notebook, area)
     assert "Stops this turn" in stop.tooltip
-    click(stop)
-    await settle()
-    assert isinstance(notebook.session.events("10ab")[-1], RunCancelled)
+    await click(stop)
+    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
     assert widgets(area) == 0
     assert len(area.displays) == shown
     assert "stopped" in area.text.lower()
@@ -618,10 +581,9 @@ async def test_continuation_has_stop_button() -> None:
 @pytest.mark.parametrize("hears", [True, False])
 async def test_running_cell_has_button_where_clicks_arrive(hears: bool) -> None:
     gate = asyncio.Event()
-    notebook = Notebook([TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
-    area = notebook.begin("c1")
-    task = asyncio.create_task(notebook.ask("c1"))
-    await pass_seconds(notebook, 2)
+    notebook = Notebook([ev.TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
+    task = await notebook.begun(seconds=2)
+    area = notebook.area
     assert len(stop_buttons(notebook, area)) == hears
     gate.set()
     await task
@@ -657,16 +619,11 @@ async def test_notebook_with_answering_cell_runs_through(
     path.write_text(json.dumps({"cells": cells}))
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
     notebook = Notebook([ASKS], [DONE])
-    area = notebook.begin("c1")
-    await notebook.ask("c1")
+    area = await notebook.ask()
     assert widgets(area) == 1
-    notebook.begin("c2")
     await notebook.answer("2")
     path.write_text(json.dumps({"cells": cells[:2]}))
-    again = Notebook([ASKS])
-    again.begin("c1")
-    with pytest.raises(QuestionPending):
-        await again.ask("c1")
+    await Notebook([ASKS]).asked()
 
 
 async def test_first_sign_is_replaced_or_withdrawn() -> None:

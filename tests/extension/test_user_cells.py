@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_session import FakeSession
 
 from parsimony_agent import user_cells
 from parsimony_agent.extension import install
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
+from tests.extension.fake_session import FakeSession
 
 DONE = RunCompleted(summary="Finished.")
 
@@ -74,15 +74,12 @@ def test_agent_cell_is_not_users(shell: Any, session: FakeSession, ledger: Origi
     assert ledger.get("x") is not None
 
 
-def test_failing_and_nested_cells_are_tracked(
-    shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failing_and_nested_cells_are_tracked(shell: Any, ledger: OriginLedger) -> None:
     shell.run_cell("%%agent\nplot it")
     shell.run_cell("x = 1\n1 / 0")
     shell.run_cell("get_ipython().run_cell('inner = 2')\nouter = 3")
     for name in ("x", "inner", "outer"):
         assert ledger.get(name) is not None, name
-    capsys.readouterr()
 
 
 def test_tracking_keeps_nothing_alive(shell: Any) -> None:
@@ -98,10 +95,7 @@ def test_tracking_keeps_nothing_alive(shell: Any) -> None:
 
 
 def test_missing_working_folder_is_survived(
-    shell: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -202,7 +196,6 @@ def test_function_changes_and_opened_files_are_tracked(
     ledger: OriginLedger,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     turn_first: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -221,16 +214,12 @@ def test_function_changes_and_opened_files_are_tracked(
     assert (run.failed, run.stopped_at) == (True, 2)
     assert {ref.name for ref in run.reads} >= {"put", "rows"}
     assert ledger.get("done") is None
-    capsys.readouterr()
 
 
-def test_uncompilable_cell_did_not_run(
-    shell: Any, ledger: OriginLedger, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_uncompilable_cell_did_not_run(shell: Any, ledger: OriginLedger) -> None:
     shell.run_cell("%%agent\nplot it")
     shell.run_cell("x = (")
     assert ledger.cell_runs() == ()
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ A copy lies beside the notebook: ``from actors import analyst``, then ``%agent m
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -109,23 +108,4 @@ class Silent:
         await asyncio.Event().wait()
 
 
-class Chatty:
-    """Says a word at every turn of the loop, for ``seconds``, and is done."""
-
-    name = "chatty"
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        end = time.monotonic() + self._seconds
-        words = 0
-        while time.monotonic() < end:
-            words += 1
-            yield Delta(text=f"word {words} ")
-            await asyncio.sleep(0.002)
-        yield calls(call("return_done", summary="All is said."), text="All is said.")
-
-
 silent = Silent()
-chatty = Chatty(1.6)

@@ -61,11 +61,5 @@ def kernel_under(name: str, version: str, folder: Path, **environ: str) -> Itera
     with live_kernel(furnish(folder), name=name, environ=environ) as kernel:
         if name == "python3":
             assert kernel.run("%load_ext parsimony_agent").status == "ok"
-        assert kernel.run("from actors import asking, chatty, endless, silent").status == "ok"
+        assert kernel.run("from actors import asking, endless, silent").status == "ok"
         yield kernel
-
-
-def printed(kernel: LiveKernel, expression: str) -> str:
-    """What the person's ``print(expression)`` says; a stream comes in any number of pieces."""
-    cell = kernel.run(f"print({expression})")
-    return "".join(str(piece["text"]) for piece in cell.of_type("stream")).rstrip("\n")

@@ -37,9 +37,7 @@ def is_marked(cell: Any) -> bool:
     return asked in text and "%agent answer NUMBER" in text and "Step 1 · Two numbers" in text
 
 
-def test_question_is_marked_and_notebook_continues(
-    place: Path,
-) -> None:
+def test_question_is_marked_and_notebook_continues(place: Path) -> None:
     notebook = notebook_of(*ASKING, "went_on, numbers", "%agent answer the sum", "together")
     execute(notebook, place)
     asked, went_on, answer, together = (notebook.cells[number] for number in (1, 3, 4, 5))

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
+from parsimony_kernel.testing.kernel_process import LiveKernel
+from tests.scenarios.kernels import printed
 
-from .conftest import kernel_under, printed
+from .conftest import kernel_under
 from .overlays import INSTALLED
 from .reading import lines, recorded
 
@@ -45,20 +45,6 @@ def kernel(named: tuple[str, str], folder: Path) -> Iterator[LiveKernel]:
 def use(kernel: LiveKernel, model: str) -> None:
     """Answer the next turns by this model of the notebook."""
     assert kernel.run(f"%agent model {model}").status == "ok"
-
-
-def drawn_per_second(cell: Cell) -> dict[str, int]:
-    """How often each display was drawn in the second in which that was most often."""
-    times: dict[str, list[datetime]] = {}
-    for message in cell.outputs:
-        key = message["content"].get("transient", {}).get("display_id")
-        if key is not None:
-            times.setdefault(key, []).append(message["header"]["date"])
-    second = timedelta(seconds=1)
-    return {
-        key: max(sum(begin <= one < begin + second for one in drawn) for begin in drawn)
-        for key, drawn in times.items()
-    }
 
 
 def test_kernel_runs_intended_version(kernel: LiveKernel, named: tuple[str, str]) -> None:
@@ -118,12 +104,3 @@ def test_stop_ends_turn_and_keeps_variables(
     assert cell.of_type("error") == []
     assert "Stopped · by the user" in recorded(folder)
     assert printed(kernel, "mine + 1") == "42"
-
-
-def test_display_updates_at_most_ten_times_a_second(kernel: LiveKernel, folder: Path) -> None:
-    use(kernel, "chatty")
-    cell = kernel.run("%%agent\ntalk", cell_id="talk")
-    assert cell.status == "ok"
-    assert lines(cell.text) == recorded(folder)
-    drawn = drawn_per_second(cell)
-    assert 1 < max(drawn.values()) <= 10

@@ -78,23 +78,13 @@ def turns(vscode: VSCode) -> list[tuple[str, str]]:
         return [(turn.notebook, turn.status) for turn in journal.turns()]
 
 
-def test_edited_cell_is_same_turn_of_open_notebook(
-    vscode: VSCode,
-) -> None:
+def test_edited_cell_is_same_turn_of_open_notebook(vscode: VSCode) -> None:
     vscode.run(1, "%%agent\nload data/iowa-electricity.csv")
     vscode.run(1, "%%agent\nload data/iowa-electricity.csv and show 5 rows")
     assert turns(vscode)[-2:] == [("sales.ipynb", "replaced"), ("sales.ipynb", "done")]
 
 
-def test_record_is_updated_in_place(vscode: VSCode) -> None:
-    cell = vscode.run(2, "%%agent\nload data/iowa-electricity.csv and show 5 rows")
-    assert cell.status == "ok"
-    assert cell.of_type("update_display_data")
-
-
-def test_question_stops_run_all_and_click_continues(
-    vscode: VSCode,
-) -> None:
+def test_question_stops_run_all_and_click_continues(vscode: VSCode) -> None:
     vscode.run(3, "%agent model asking")
     asking = vscode.begin(4, "%%agent\ntogether")
     behind = vscode.begin(5, "waited = 'no'")

@@ -9,7 +9,7 @@ import numpy as np
 from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.lineage.checkpoint import PutBack
+from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.session.past import Changes
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
@@ -56,6 +56,14 @@ class Desk:
     async def act(self, *cells: str) -> str:
         """Run an agent's cells; the name of the last one's error."""
         return [await self._execute(code, AGENT) for code in cells][-1]
+
+    async def change(self, *cells: str) -> Change:
+        """Run an agent's cells as a turn; what they changed."""
+        self.checkpoints.take()
+        await self.act(*cells)
+        change = self.checkpoints.close()
+        assert change is not None
+        return change
 
     async def _execute(self, code: str, scope: RunScope) -> str:
         with run_scope(scope):

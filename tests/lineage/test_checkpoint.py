@@ -19,15 +19,6 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
-    number = desk.checkpoints.take()
-    await desk.act("x = 1")
-    assert desk.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
-    assert "x" in desk.names
-    assert desk.checkpoints.put_back(number) == PutBack(removed=("x",))
-    assert "x" not in desk.names
-
-
 async def test_going_back_twice_keeps_shared_memory(desk: Desk) -> None:
     await desk.run("a = np.arange(3)\nv = a[1:]")
     numbers = []
@@ -123,14 +114,11 @@ async def test_undo_keeps_no_new_object_alive(code: str) -> None:
     import weakref
 
     desk = Desk()
-    desk.checkpoints.take()
-    await desk.act(code)
+    change = await desk.change(code)
     alive = weakref.ref(desk.names["made"])
-    change = desk.checkpoints.close()
     await desk.act("del made")
     for _ in range(3):  # a class lies in a cycle, of which one pass may leave some
         gc.collect()
-    assert change is not None
     assert alive() is None
     assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
@@ -209,10 +197,7 @@ LATER = {
 async def test_users_later_changes_are_kept(desk: Desk, case: str) -> None:
     setting, agents, mine, probe, wanted = LATER[case]
     await desk.run(setting)
-    desk.checkpoints.take()
-    await desk.act(agents)
-    change = desk.checkpoints.close()
-    assert change is not None
+    change = await desk.change(agents)
     await desk.run(mine)
     back = desk.checkpoints.undo(change)[0]
     assert back.kept
@@ -222,7 +207,7 @@ async def test_users_later_changes_are_kept(desk: Desk, case: str) -> None:
 async def test_incomparable_object_breaks_nothing(desk: Desk) -> None:
     await desk.act(
         "class Evil:\n    def __eq__(self, other): raise RuntimeError('no')\n"
-        "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)",
+        "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)"
     )
     number = desk.checkpoints.take()
     await desk.act("df['o'] = [Evil()]; xs = [Evil()]; xs.append(Evil())")

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.lineage.checkpoint import ABSENT
 from parsimony_kernel.lineage.diff import Diff, line_of, of_changes, short
 
@@ -20,16 +20,10 @@ def between(before: Any, after: Any) -> str:
 
 async def ran(setting: str, *steps: str) -> Diff:
     """What is told of a turn that ran ``steps`` after a person's ``setting``."""
-    executor = CodeExecutor()
-    checkpoints = executor.checkpoints()
-    assert (await executor.execute(setting)).error is None
-    checkpoints.take()
-    for code in steps:
-        output = await executor.execute(code)
-        assert output.error is None, output.error
-        checkpoints.take()
-    change = checkpoints.close()
-    return Diff() if change is None else of_changes([change])
+    desk = Desk()
+    await desk.mine(setting)
+    await desk.turn("t", *steps)
+    return desk.changes.diff("t")
 
 
 async def test_turn_is_described_by_binding() -> None:
@@ -71,14 +65,10 @@ async def test_unknown_change_is_reported_as_unknown() -> None:
 
 
 async def test_discarded_value_is_gone() -> None:
-    executor = CodeExecutor()
-    checkpoints = executor.checkpoints()
-    await executor.execute("df = pd.DataFrame({'a': [1]})")
-    checkpoints.take()
-    await executor.execute("df = df.assign(b=1)")
-    change = checkpoints.close()
-    assert change is not None
-    await executor.execute("df = 5; import gc; gc.collect()")
+    desk = Desk()
+    await desk.mine("df = pd.DataFrame({'a': [1]})")
+    change = await desk.change("df = df.assign(b=1)")
+    await desk.mine("df = 5; import gc; gc.collect()")
     assert of_changes([change]).lines() == ["~ df: DataFrame, 1 × 1 → no longer there"]
 
 

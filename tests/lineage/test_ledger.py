@@ -142,7 +142,11 @@ CONNECTED = (
     "import sqlite3\nname = 't'\ncon = sqlite3.connect(':memory:')\n"
     "con.execute('create table t (x)')\ncon.execute('insert into t values (1)')"
 )
-
+QUERY = "{} = list(con.execute('select * from t'))"
+READ_SQL = "import pandas as pd\n{} = pd.read_sql('select * from t', con)"
+INSERT = "con.execute('insert into ' + name + ' values (2)')"
+INC = "n = 0\ndef inc():\n    global n\n    n += 1"
+BOTH = "r = []\ndef put(): r.append(1)\ndef both(): put()"
 
 # Cells, the variable, and its inputs with their versions.
 CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
@@ -205,43 +209,13 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
         (("x = 1", "y = x + 1; x = 42"), {"y": {"x"}}),
         (("k = 1", "x = k; y = x + 1; x = 42", "k = 2"), {"y": {"k", "x"}, "x": set()}),
         (("k = 1\ndef f(): return k\ny = f(); k = 2",), {"y": {"k"}}),
-        (
-            ("n = 0\ndef inc():\n    global n\n    n += 1", "inc()", "m = n"),
-            {"inc": set(), "m": set()},
-        ),
-        (
-            ("r = []\ndef put(): r.append(1)\ndef both(): put()", "both()", "m = len(r)"),
-            {"both": set(), "m": set()},
-        ),
-        (
-            ("n = 0\ndef inc():\n    global n\n    n += 1\n    return n", "m = inc()", "n = 9"),
-            {"m": {"n"}},
-        ),
+        ((INC, "inc()", "m = n"), {"inc": set(), "m": set()}),
+        ((BOTH, "both()", "m = len(r)"), {"both": set(), "m": set()}),
+        ((f"{INC}\n    return n", "m = inc()", "n = 9"), {"m": {"n"}}),
         # A query changes a connection only if it writes.
-        (
-            (
-                CONNECTED,
-                "a = list(con.execute('select * from t'))",
-                "b = list(con.execute('select x from t'))",
-            ),
-            {"a": set(), "b": set()},
-        ),
-        (
-            (
-                CONNECTED,
-                "import pandas as pd\na = pd.read_sql('select * from t', con)",
-                "b = pd.read_sql('select x from t', con)",
-            ),
-            {"a": set(), "b": set()},
-        ),
-        (
-            (
-                CONNECTED,
-                "a = list(con.execute('select * from t'))",
-                "con.execute('insert into ' + name + ' values (2)')",
-            ),
-            {"a": {"con"}},
-        ),
+        ((CONNECTED, QUERY.format("a"), QUERY.format("b")), {"a": set(), "b": set()}),
+        ((CONNECTED, READ_SQL.format("a"), QUERY.format("b")), {"a": set(), "b": set()}),
+        ((CONNECTED, QUERY.format("a"), INSERT), {"a": {"con"}}),
         # An input that the same cell changed in place, or along with the variable, is current.
         (("xs = [1]\ntotal = 0\nfor v in xs: total += v\nm = total / 2",), {"m": set()}),
         (("x = [1]; y = len(x); x += [2]",), {"y": set()}),

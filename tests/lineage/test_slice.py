@@ -189,11 +189,8 @@ async def test_half_finished_change_is_refused(desk: Desk) -> None:
 async def test_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
     await desk.run("a = [1]")
-    desk.checkpoints.take()
-    await desk.act("a = [2]")
-    change = desk.checkpoints.close()
+    change = await desk.change("a = [2]")
     await desk.run("b = a + [3]")
-    assert change is not None
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
     for name in "cb":
@@ -240,11 +237,7 @@ def test_timing_magic_body_is_sliced_like_a_cell() -> None:
 async def test_accessor_result_is_a_value_after_undo(desk: Desk, cell: str) -> None:
     load = "df = pd.DataFrame({'day': pd.to_datetime(['2026-01-02']), 'town': ['graz']})"
     await desk.act(load, cell)
-    desk.checkpoints.take()
-    await desk.act("df['town'] = 'x'")
-    change = desk.checkpoints.close()
-    assert change is not None
-    desk.checkpoints.undo(change)
+    desk.checkpoints.undo(await desk.change("df['town'] = 'x'"))
     script = sliced(desk, "df")
     assert cell in script
     assert "= 'x'" not in script

@@ -28,17 +28,7 @@ BEGINNING, STATEMENTS, MOVING, CANCELLING, APART = (
     TEMPLATES[key] for key in ("beginning", "statements", "moving", "cancelling", "apart")
 )
 ALL = (*STATEMENTS, *MOVING, *CANCELLING)
-POOL = {
-    "l": ("l1", "l2", "l3"),
-    "n": ("n1", "n2"),
-    "d": ("d1", "d2"),
-    "o": ("o1", "o2"),
-    "p": ("p1", "p2"),
-    "w": ("w1", "w2"),
-    "i": ("i1", "i2"),
-    "r": ("r1", "r2"),
-    "v": ("v1", "v2"),
-}
+POOL = {kind: (f"{kind}1", f"{kind}2") for kind in "lndopwirv"} | {"l": ("l1", "l2", "l3")}
 
 
 @st.composite
@@ -83,18 +73,15 @@ class Notebook:
         checkpoints = self.executor.checkpoints()
         for kind, what in [*(("user", each) for each in beginning), *steps]:
             match kind:
-                case "undo":
-                    if self.turns:
-                        back, again = checkpoints.undo(self.turns.pop())
-                        self.taken_back += [again] if again is not None else []
+                case "undo" | "redo":
+                    turns, others = self.turns, self.taken_back
+                    if kind == "redo":
+                        turns, others = others, turns
+                    if turns:
+                        back, again = checkpoints.undo(turns.pop())
+                        others += [again] if again is not None else []
                         self.lost |= set(back.lost)
-                        self.ran.append("# undo")
-                case "redo":
-                    if self.taken_back:
-                        back, again = checkpoints.undo(self.taken_back.pop())
-                        self.turns += [again] if again is not None else []
-                        self.lost |= set(back.lost)
-                        self.ran.append("# redo")
+                        self.ran.append(f"# {kind}")
                 case "again":
                     await self.run(self.ran[what % len(self.ran)], USER)
                 case "agent":
@@ -155,9 +142,7 @@ def test_slice_rebuilds_its_variable(steps: Steps) -> None:
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @settings(max_examples=settings().max_examples // 10)
 @given(notebooks(kinds=("user",)))
-def test_every_variable_is_sliceable_without_errors_or_undo(
-    steps: Steps,
-) -> None:
+def test_every_variable_is_sliceable_without_errors_or_undo(steps: Steps) -> None:
     notebook = Notebook()
     asyncio.run(notebook.play(steps))
     ledger = notebook.executor.origin_ledger

@@ -2,8 +2,8 @@
 
 import importlib.util
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from lineage_desk import Desk
 
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.session.past import Changes
 from tests.tiers import sampled
 
@@ -23,24 +22,6 @@ FIGURES = [each for each in ROWS if each.startswith("matplotlib")]
 USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipynb", "t")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What was seen of a row: before the turn, after a step of it that failed, after it, undone,
-    and done again; and what was said when the code ran."""
-
-    before: str
-    failed: PutBack
-    put_back: str
-    said: str
-    after: str
-    diff: Diff
-    undo: PutBack
-    undone: str
-    same_objects: bool
-    redo: PutBack
-    redone: str
-
-
 def wanted(name: str) -> Row:
     """A row, where its packages are installed."""
     row = ROWS[name]
@@ -50,10 +31,14 @@ def wanted(name: str) -> Row:
     return row
 
 
-async def played(row: Row, later: str = "") -> Outcome:
+async def played(row: Row, later: str = "") -> SimpleNamespace:
     """Run a row as a person's cell and a turn, and ``later`` as another cell of the person's, then
-    undo and redo the turn."""
-    desk, changes = Desk(), Changes()
+    undo and redo the turn.
+
+    What was seen: before the turn, after a step of it that failed, after it, undone, and done
+    again; and what was said when the code ran.
+    """
+    desk, changes, seen = Desk(), Changes(), SimpleNamespace()
     executor = desk.executor
 
     async def run(code: str, scope: RunScope, error: str = "None") -> str:
@@ -63,35 +48,25 @@ async def played(row: Row, later: str = "") -> Outcome:
         return output.stderr
 
     await run(row["make"], USER)
-    before, objects = desk.ask(row["shows"]), dict(executor.variables())
+    seen.before, objects = desk.ask(row["shows"]), dict(executor.variables())
     checkpoints = executor.checkpoints()
     number = checkpoints.take()
-    said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
-    failed, put_back = checkpoints.put_back(number, keep_new=True), desk.ask(row["shows"])
-    if not failed.lost:
-        said = await run(row["change"], TURN)
-    change, after = checkpoints.close(), desk.ask(row["shows"])
+    seen.said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
+    seen.failed = checkpoints.put_back(number, keep_new=True)
+    seen.put_back = desk.ask(row["shows"])
+    if not seen.failed.lost:
+        seen.said = await run(row["change"], TURN)
+    change, seen.after = checkpoints.close(), desk.ask(row["shows"])
     assert change is not None, "no change was seen"
     changes.add("t", change)
     if later:
         await run(later, USER)
-    diff, undo = changes.diff("t"), changes.undo("t", executor)
-    undone, now = desk.ask(row["shows"]), executor.variables()
-    same = all(now.get(name) is value for name, value in objects.items())
-    redo = changes.undo("t", executor, redo=True) if changes.runs(undone=True) else PutBack()
-    return Outcome(
-        before,
-        failed,
-        put_back,
-        said,
-        after,
-        diff,
-        undo,
-        undone,
-        same,
-        redo,
-        desk.ask(row["shows"]),
-    )
+    seen.diff, seen.undo = changes.diff("t"), changes.undo("t", executor)
+    seen.undone, now = desk.ask(row["shows"]), executor.variables()
+    seen.same_objects = all(now.get(name) is value for name, value in objects.items())
+    seen.redo = changes.undo("t", executor, redo=True) if changes.runs(undone=True) else PutBack()
+    seen.redone = desk.ask(row["shows"])
+    return seen
 
 
 @pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")

@@ -299,10 +299,9 @@ BOUNDED = settings(max_examples=settings().max_examples // 4)
 @given(TURNS)
 @example(["[each.append(4) for each in (l1, l2)]\nl1 = d1['k']"])
 @example(["d2['in']['k'].append(5)"])
+@example(["g1(n1)"])
 @example(["a1 += 1", "[each.fill(3) for each in (a1, a2)]"])
-def test_reported_names_are_exact_after_undo_and_redo(
-    turn: list[str],
-) -> None:
+def test_reported_names_are_exact_after_undo_and_redo(turn: list[str]) -> None:
     asyncio.run(play(turn, []))
 
 

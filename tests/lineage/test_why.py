@@ -48,33 +48,24 @@ async def test_chain_is_newest_first(desk: Desk) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("cells", "code"),
-    [
-        (
-            ["df = 0\nother = 1\ndf = pd.read_csv('more.csv')\ndf['b'] = other"],
-            "df = pd.read_csv('more.csv')\ndf['b'] = other",
-        ),
-        (
-            ["df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6))],
-            "df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6)),
-        ),
-        (["df = [0]\nif df:\n    df = [1]"], "df = [0]\nif df:\n    df = [1]"),
-        (["df = sum(\n    [\n\t1,\n    ]\n)"], "df = sum(\n    [\n    1,\n    ]\n)"),
-        (["df = [\n" + "0,\n" * 30 + "]"], "df = [\n" + "0,\n" * 19 + "… 12 more lines"),
-    ],
-    ids=[
-        "made and changed",
-        "many changes",
-        "a binding that may not have run",
-        "on several lines, as they were written",
-        "of a very long one the beginning",
-    ],
-)
-async def test_the_statements_that_made_it_are_told(
-    desk: Desk, cells: list[str], code: str
-) -> None:
-    await desk.run(*cells)
+LOADED = "df = pd.read_csv('more.csv')\ndf['b'] = other"
+MANY = "\n".join(["df = [0]", *(f"df.append({number})" for number in range(1, 6))])
+BRANCH = "df = [0]\nif df:\n    df = [1]"
+LONG = "df = [\n" + "0,\n" * 19
+# A cell, and what is told of it.
+MADE = {
+    "made and changed": (f"df = 0\nother = 1\n{LOADED}", LOADED),
+    "many changes": (MANY, MANY),
+    "a binding that may not have run": (BRANCH, BRANCH),
+    "as it was written": ("df = sum(\n    [\n\t1,\n    ]\n)", "df = sum(\n    [\n    1,\n    ]\n)"),
+    "of a very long one the beginning": (LONG + "0,\n" * 11 + "]", f"{LONG}… 12 more lines"),
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+async def test_the_statements_that_made_it_are_told(desk: Desk, how: str) -> None:
+    cell, code = MADE[how]
+    await desk.run(cell)
     details = explained(desk, "df").text().splitlines()[3 : 4 + code.count("\n")]
     assert dedent("\n".join(details)) == code
 

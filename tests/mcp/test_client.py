@@ -15,13 +15,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    ToolResultObserved,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
@@ -49,7 +43,7 @@ SERVERS = {
 }
 
 
-async def turn(session: NotebookSession, **options: Any) -> list[AgentEvent]:
+async def turn(session: NotebookSession, **options: Any) -> list[ev.AgentEvent]:
     """One turn whose model calls what its script says."""
     told = TurnOptions(**options)
     return await gather(session.turn("go", cell_key="a", options=told))
@@ -66,9 +60,9 @@ def state_of(session: NotebookSession, name: str) -> str:
     return {each: state for each, _, state in session.tools.servers.listing()}[name]
 
 
-def answers(events: Sequence[AgentEvent]) -> list[str]:
+def answers(events: Sequence[ev.AgentEvent]) -> list[str]:
     """What the model read of each call."""
-    return [event.content for event in events if isinstance(event, ToolResultObserved)]
+    return [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
 
 
 @pytest.fixture
@@ -76,9 +70,7 @@ def start(tmp_path: Path, scripted: Start) -> Start:
     """Open a session with a model that does what the steps say."""
 
     def begin(
-        steps: Sequence[Step] = (),
-        servers: Mapping[str, Any] = SERVERS,
-        add: Sequence[str] = (),
+        steps: Sequence[Step] = (), servers: Mapping[str, Any] = SERVERS, add: Sequence[str] = ()
     ) -> NotebookSession:
         (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
         session = scripted(*steps)
@@ -233,18 +225,18 @@ async def test_annotations_decide_approval(
 ) -> None:
     session = start([call(f"raw__{tool}", a=1), DONE], add=["raw"])
     events = await turn(session, approve=approve)
-    assert isinstance(events[-1], UserInputRequested) is bool(asks)
+    assert isinstance(events[-1], ev.UserInputRequested) is bool(asks)
     if asks:
         assert asks in str(events[-1])
         events = await gather(session.resume("1"))
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_undeclared_effect_asks_once_a_turn(start: Start) -> None:
     session = start([call("raw__touch", a=1), call("raw__touch", a=2), DONE], add=["raw"])
     await turn(session)
     events = await gather(session.resume("1"))
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert '"touch 2"' in answers(events)[1]
 
 
@@ -328,7 +320,7 @@ async def test_packaged_server_works(start: Start) -> None:
     session = start([call("time__convert_time", **zones), DONE], servers=servers, add=["time"])
     events = await turn(session, approve=Approval.auto)
     assert "-3.5h" in answers(events)[0]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 # -- what goes wrong with a server
@@ -352,7 +344,7 @@ async def test_asking_server_is_refused_and_goes_on(start: Start, tool: str, say
     asked, added, *_ = answers(events)
     assert says in asked
     assert "42" in added
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +363,7 @@ async def test_server_fault_is_reported_and_next_call_works(
     for answer, words in zip(told, says, strict=False):
         assert words in answer
         assert len(answer) < 25_000
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_dead_server_is_restarted(start: Start) -> None:
@@ -392,7 +384,7 @@ async def test_write_on_dying_server_is_not_repeated(start: Start, tmp_path: Pat
     asked = question(await turn(session, approve=Approval.auto))
     assert asked.question == "Did raw__dies_writing take effect?"
     events = await gather(session.resume("It did"))
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert (tmp_path / "orders").read_text() == "one\n"
 
 
@@ -408,13 +400,13 @@ async def test_hanging_server_is_restarted(start: Start) -> None:
 
 async def test_stop_ends_a_call(start: Start) -> None:
     session = start([call("raw__hangs")], add=["raw"])
-    events: list[AgentEvent] = []
+    events: list[ev.AgentEvent] = []
     async for event in session.turn("go", cell_key="a"):
         events.append(event)
         if "hangs" in str(event):
             began = time.monotonic()
             session.stop()
-    assert isinstance(events[-1], RunCancelled)
+    assert isinstance(events[-1], ev.RunCancelled)
     assert time.monotonic() - began < 0.5
 
 

@@ -8,26 +8,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.metrics.prometheus import AgentMetrics, of_runs
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
+from tests.metrics.test_run_figures import called, failed
 
 START = ev.RunStarted(run_id="r", request="q", model="m")
 DONE = ev.RunCompleted(summary="done")
-
-
-def called(error: str | None = None) -> list[ev.AgentEvent]:
-    begun = ev.ToolEvent(tool_name="code", tool_call_id="c")
-    result = {"error": error} if error else {}
-    update = {"completed": True, "ok": error is None, "result": result}
-    return [begun, begun.model_copy(update=update)]
-
-
-def failed(kind: FailureKind, action: str, fallback: str | None = None) -> ev.AgentError:
-    return ev.AgentError(
-        message="x", failure=Failure(kind, "x"), action=action, recoverable=True, fallback=fallback
-    )
 
 
 def samples(metrics: AgentMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -46,7 +34,7 @@ RUN: list[ev.AgentEvent] = [
     *called(),
     *called("unknown_action"),
     failed(FailureKind.loop_detected, "narrow_scope"),
-    failed(FailureKind.transient_provider, "retry", fallback="n"),
+    failed(fallback="n"),
     ev.LLMCallCompleted(model="n", prompt_tokens=70, completion_tokens=7),
     *called(),
     DONE,
@@ -70,6 +58,8 @@ def test_run_uses_documented_names_and_labels() -> None:
         ("agent_validated_outputs_total", (agent,)): 3,
     }
     assert told["agent_steps_per_run_sum", (agent,)] == 3
+    metrics = of_runs([RUN])
+    assert (metrics.recovery_rate, metrics.validation_rejection_rate) == (1, 1 / 3)
     assert told["agent_tokens_per_run_sum", (("model", "m"),)] == 4_500
     assert told["agent_tokens_per_run_sum", (("model", "n"),)] == 77
 

@@ -329,10 +329,6 @@ class Hanging(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def using(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
-
-
 @pytest.mark.parametrize(
     ("broken", "said"),
     [("processor", "RuntimeError('full')"), ("exporter", "gone"), ("provider", "AttributeError")],
@@ -344,14 +340,14 @@ def test_others_errors_break_no_turn(
     if broken == "processor":
         provider = TracerProvider()
         provider.add_span_processor(Raising())
-    using(provider, monkeypatch)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     a_turn()
     assert said in caplog.text
 
 
 def test_hanging_exporter_does_not_hold_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = Hanging()
-    using(provider_with(hanging), monkeypatch)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider_with(hanging))
     a_turn()
     assert not hanging.exported.is_set()
     hanging.let_go.set()

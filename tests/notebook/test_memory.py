@@ -12,15 +12,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    ToolResultObserved,
-    TurnForgotten,
-    TurnTakenBack,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -30,7 +22,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
-from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.testing.scripted import call
 from tests.session.session_steps import gather
 
 Start = Callable[..., NotebookSession]
@@ -44,10 +36,10 @@ def run(code: str) -> Any:
     return call("run_code", code=code)
 
 
-async def turn(session: NotebookSession, cell: str, request: str = "go on") -> RunStarted:
+async def turn(session: NotebookSession, cell: str, request: str = "go on") -> ev.RunStarted:
     """Run a turn in ``cell``; how it began."""
     events = await gather(session.turn(request, cell_key=cell))
-    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[0], ev.RunStarted)
     return events[0]
 
 
@@ -84,7 +76,7 @@ def row(number: int, status: str = "done", request: str = "", **given: Any) -> T
 
 def told(
     rows: Sequence[TurnRow],
-    events: dict[str, list[AgentEvent]] | None = None,
+    events: dict[str, list[ev.AgentEvent]] | None = None,
     *,
     cell_key: str = "now",
     **given: Any,
@@ -101,8 +93,8 @@ def told(
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 
-def did(tool: str, *, ok: bool = True, **arguments: object) -> ToolEvent:
-    return ToolEvent(
+def did(tool: str, *, ok: bool = True, **arguments: object) -> ev.ToolEvent:
+    return ev.ToolEvent(
         tool_name=tool,
         tool_call_id=tool,
         tool_type="code" if tool == "run_code" else "function",
@@ -124,7 +116,7 @@ def did(tool: str, *, ok: bool = True, **arguments: object) -> ToolEvent:
 def test_finished_turn_is_recalled_with_working_code(
     status: str, codes: list[tuple[str, bool]], kept: str | None
 ) -> None:
-    events: list[AgentEvent] = [did("run_code", ok=ok, code=code) for code, ok in codes]
+    events: list[ev.AgentEvent] = [did("run_code", ok=ok, code=code) for code, ok in codes]
     [(request, _)] = told([row(1, status)], {"r1": events})
     behind = "" if kept is None else f"\n<code_that_ran>\n{kept}\n</code_that_ran>"
     assert request == f"<request>\nrequest 1\n</request>{behind}"
@@ -141,8 +133,10 @@ def test_unfinished_turn_is_recalled_in_one_clause(status: str) -> None:
 
 
 def test_unfinished_turn_recalls_its_effects() -> None:
-    answered = ToolResultObserved(tool_name="record", tool_call_id="record", content="receipt R-1")
-    events: list[AgentEvent] = [did("record", n=1), did("look", ok=False), answered]
+    answered = ev.ToolResultObserved(
+        tool_name="record", tool_call_id="record", content="receipt R-1"
+    )
+    events: list[ev.AgentEvent] = [did("record", n=1), did("look", ok=False), answered]
     ((_, answer),) = told([row(1, "handed_off", summary="no provider")], {"r1": events})
     assert answer == (
         "Not done; it was handed back: no provider\n"
@@ -154,7 +148,9 @@ def test_rerun_cell_recalls_what_it_did_before_kernel_died() -> None:
     own, recorded = replace(row(1, "replaced"), summary=""), did("record", n=1)
     ((_, answer),) = told([own], {"r1": [recorded]}, cell_key="cell 1")
     assert answer.splitlines()[-1] == 'record {"n": 1}: ok'
-    assert told([own], {"r1": [recorded, RunCompleted(summary="Done.")]}, cell_key="cell 1") == []
+    assert (
+        told([own], {"r1": [recorded, ev.RunCompleted(summary="Done.")]}, cell_key="cell 1") == []
+    )
     assert told([own], {"r1": []}, cell_key="cell 1") == []
 
 
@@ -178,9 +174,7 @@ def test_long_text_is_cut_and_request_keeps_its_form() -> None:
     assert answer.endswith(" …")
 
 
-def test_newest_turns_are_recalled_when_space_is_short(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_newest_turns_are_recalled_when_space_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
     whole = told(rows)
     assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
@@ -190,8 +184,8 @@ def test_newest_turns_are_recalled_when_space_is_short(
     assert told(rows) == []
 
 
-BACK, AGAIN = TurnTakenBack(removed=("x",)), TurnTakenBack(restored=("x",), redone=True)
-ENDED = RunCompleted(summary="summary 1")
+BACK, AGAIN = ev.TurnTakenBack(removed=("x",)), ev.TurnTakenBack(restored=("x",), redone=True)
+ENDED = ev.RunCompleted(summary="summary 1")
 
 
 @pytest.mark.parametrize(
@@ -201,10 +195,13 @@ ENDED = RunCompleted(summary="summary 1")
         ([ENDED, BACK], True),
         ([ENDED, BACK, AGAIN], False),
         ([ENDED, BACK, AGAIN, BACK], True),
-        ([ENDED, BACK, RunStarted(run_id="r1", request="", model="", reply="yes"), ENDED], False),
+        (
+            [ENDED, BACK, ev.RunStarted(run_id="r1", request="", model="", reply="yes"), ENDED],
+            False,
+        ),
     ],
 )
-def test_undone_turn_is_recalled_as_undone(events: list[AgentEvent], is_back: bool) -> None:
+def test_undone_turn_is_recalled_as_undone(events: list[ev.AgentEvent], is_back: bool) -> None:
     ((_, answer),) = told([row(1)], {"r1": events})
     assert answer.startswith("Undone by the person since") is is_back
     assert (answer == "summary 1") is not is_back
@@ -248,9 +245,7 @@ async def test_rerun_cell_applies_its_change_once(
         assert str(value(session, "it")) == str(once["it"])
 
 
-async def test_earlier_bindings_of_cell_are_removed(
-    scripted: Start,
-) -> None:
+async def test_earlier_bindings_of_cell_are_removed(scripted: Start) -> None:
     session = scripted(run("x = 1; y = x"), DONE, run("x = 2"), DONE)
     await mine(session, "y = 'mine'")
     await turn(session, "a")
@@ -259,7 +254,7 @@ async def test_earlier_bindings_of_cell_are_removed(
     assert (value(session, "x"), value(session, "y")) == (2, "mine")
     assert '"replaceable": ["x"]' in str(session._model.requests[2].messages)  # type: ignore[union-attr]
     first, _ = session.turns()
-    assert session.events(first.run_id)[-1] == TurnTakenBack(restored=("y",), removed=("x",))
+    assert session.events(first.run_id)[-1] == ev.TurnTakenBack(restored=("y",), removed=("x",))
 
 
 async def test_later_bindings_and_changes_stay(scripted: Start) -> None:
@@ -316,9 +311,7 @@ async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -
     assert names(session) == {"x"}
 
 
-async def test_newer_of_two_replaced_turns_is_undone_first(
-    scripted: Start,
-) -> None:
+async def test_newer_of_two_replaced_turns_is_undone_first(scripted: Start) -> None:
     session = scripted(run("x.append(1)"), DONE, run("x.append(2)"), UNABLE, run("x.append(3)"))
     await mine(session, "x = [0]")
     await turn(session, "a")
@@ -351,8 +344,8 @@ async def test_turn_failing_before_start_is_cancelled_and_undoable(
     session = scripted(run("x = 1"), DONE)
     await turn(session, "a")
 
-    def full(run_id: str, event: AgentEvent) -> None:
-        if isinstance(event, RunStarted):
+    def full(run_id: str, event: ev.AgentEvent) -> None:
+        if isinstance(event, ev.RunStarted):
             raise JournalError("The disk is full.")
 
     with monkeypatch.context() as patched:
@@ -415,9 +408,7 @@ async def test_republished_snapshot_is_listed(scripted: Start) -> None:
     assert session.artifacts() == before
 
 
-async def test_living_turns_snapshot_is_listed_again(
-    scripted: Start,
-) -> None:
+async def test_living_turns_snapshot_is_listed_again(scripted: Start) -> None:
     more = "sales = pd.DataFrame({'n': [1, 2, 3]})"
     session = scripted(
         *[run(SALES), publish("sales", "Sales"), DONE],
@@ -443,7 +434,7 @@ async def test_forgotten_turn_is_hidden_and_erased_only_by_a_purge(scripted: Sta
     before = session.events(only.run_id)
     assert session.journal.forget("other.ipynb", {only.run_id}) == ()
     session.forget(only.run_id)
-    assert session.events(only.run_id) == (*before, TurnForgotten())
+    assert session.events(only.run_id) == (*before, ev.TurnForgotten())
     await turn(session, "b")
     assert "kittiwake" not in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
@@ -464,7 +455,7 @@ async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(session.resume("1", turn_id=waiting.turn.run_id))
     assert not session.journal.resume_turn(
-        waiting.record.nonce, RunStarted(run_id="r", request="", model="")
+        waiting.record.nonce, ev.RunStarted(run_id="r", request="", model="")
     )
 
 
@@ -479,28 +470,8 @@ async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:
     assert [each.status for each in session.turns()] == ["cancelled"]
 
 
-async def test_reset_forgets_turns_tools_and_model(
-    scripted: Start,
-) -> None:
-    session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
-    first = session._model
-    await mine(session, "async def area(width: int, height: int) -> int: return width * height")
-    session.tools.add("area")
-    for cell in ("a", "b", "b"):
-        await turn(session, cell, "count the kittiwakes")
-    session.set_model(ScriptedModel([], name="another"))
-    assert session.reset() == 3
-    assert {each.status for each in session.turns()} == {"forgotten"}
-    assert (session.pending(), tuple(session.tools.added()), session._model) == ((), (), first)
-    assert value(session, "x") == 1
-    await turn(session, "c")
-    assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]
-    assert session.reset() == 1
-    assert session.reset() == 0
-
-
 def test_unreadable_turn_is_recalled_by_its_row() -> None:
-    def damaged(_run_id: str) -> Sequence[AgentEvent]:
+    def damaged(_run_id: str) -> Sequence[ev.AgentEvent]:
         raise JournalError("An entry is damaged.")
 
     messages = earlier_turns([row(1)], damaged)

@@ -288,11 +288,10 @@ def test_number_or_six_id_characters_find_turn(named: str | None, meant: TurnRow
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [
-        ("7", "There is no turn 7 in this notebook. See %agent history."),
-        ("123456", "There is no turn 123456 in this notebook. See %agent history."),
-        ("01", "There is no turn 01 in this notebook. See %agent history."),
-        ("7fabc", "There is no turn 7fabc in this notebook. See %agent history."),
-        ("7fabd0", "There is no turn 7fabd0 in this notebook. See %agent history."),
+        *(
+            (each, f"There is no turn {each} in this notebook. See %agent history.")
+            for each in ("7", "123456", "01", "7fabc", "7fabd0")
+        ),
         (
             "3",
             f"'3' means 2 turns: {DIGITS.run_id} of 'a.ipynb', {ELSEWHERE.run_id} of 'b.ipynb'. "

@@ -11,17 +11,10 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core import kinds as made
 from parsimony_kernel.core.chat import ModelRequest, ToolCall
 from parsimony_kernel.core.conversation import pictures_in
-from parsimony_kernel.core.events import (
-    Handoff,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import FailureType, TriageContext
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
@@ -54,6 +47,10 @@ def start(tmp_path: Path, scripted: Start) -> Start:
         return session
 
     return build
+
+
+async def turn(session: NotebookSession, request: str, **options: Any) -> list[ev.AgentEvent]:
+    return await gather(session.turn(request, cell_key="a", options=TurnOptions(**options)))
 
 
 def asked_of(session: NotebookSession) -> list[ModelRequest]:
@@ -120,11 +117,10 @@ async def test_charts_are_shared_in_full_mode_or_when_set(
 ) -> None:
     session = start(DRAW, DONE)
     session._model.sees_pictures = True  # type: ignore[union-attr]
-    options = TurnOptions(share=share, share_figures=figures)
-    begun, *_ = await gather(session.turn("draw it", cell_key="a", options=options))
+    begun, *_ = await turn(session, "draw it", share=share, share_figures=figures)
     (_, second) = asked_of(session)
     assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
-    assert isinstance(begun, RunStarted)
+    assert isinstance(begun, ev.RunStarted)
     assert begun.share_figures is figures
 
 
@@ -188,8 +184,7 @@ ROW = {"type": "dataframe", "columns": [{"name": "index", "index": True}, {"name
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
-    [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")],
+    ("code", "told"), [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")]
 )
 def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) -> None:
     assert shape_of(ROW, code)["columns"][1]["name"] == told
@@ -200,8 +195,7 @@ def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) 
 
 async def test_step_says_what_it_withholds(start: Start) -> None:
     session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
-    options = TurnOptions(share=Share.schema)
-    await gather(session.turn("sum it", cell_key="a", options=options))
+    await turn(session, "sum it", share=Share.schema)
     answer = asked_of(session)[1].messages[-1]["content"]
     kept, note = answer.split("\n")
     assert kept == '{"type": "primitive", "python_type": "float64"}'
@@ -212,18 +206,16 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     session = start(
         run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
-    options = TurnOptions(share=Share.schema)
-    events = await gather(session.turn("sum it", cell_key="a", options=options))
-    assert isinstance(events[-1], RunCompleted)
-    ends = [e for e in events if isinstance(e, ToolEvent) and e.tool_name == "return_done"]
+    events = await turn(session, "sum it", share=Share.schema)
+    assert isinstance(events[-1], ev.RunCompleted)
+    ends = [e for e in events if isinstance(e, ev.ToolEvent) and e.tool_name == "return_done"]
     assert ends[-1].result is not None
     assert ends[-1].result["not_found"] == ["19.25"]
 
 
 async def test_none_mode_shares_success_only(start: Start) -> None:
     session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
-    options = TurnOptions(share=Share.none)
-    await gather(session.turn("sum it", cell_key="a", options=options))
+    await turn(session, "sum it", share=Share.none)
     answers = [r.messages[-1]["content"] for r in asked_of(session)[1:]]
     assert answers[0].startswith("What this step gave is kept in the notebook")
     assert "region" not in answers[1]
@@ -234,10 +226,9 @@ async def test_approval_shows_whole_step(start: Start) -> None:
     session = start(run("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
     session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
-    options = TurnOptions(share=Share.schema, approve=Approval.guarded)
-    events = await gather(session.turn("write it", cell_key="a", options=options))
+    events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
     question = events[-1]
-    assert isinstance(question, UserInputRequested)
+    assert isinstance(question, ev.UserInputRequested)
     assert target in str(question.context)
     record = question.suspension_record
     assert "qvxzkjhgfd" not in json.dumps(record.messages)
@@ -248,12 +239,11 @@ async def test_approval_shows_whole_step(start: Start) -> None:
 
 async def test_turn_keeps_its_share_mode(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
-    options = TurnOptions(share=Share.schema)
-    await gather(session.turn("look", cell_key="a", options=options))
+    await turn(session, "look", share=Share.schema)
     namespace = session.executor.namespace()  # type: ignore[attr-defined]
     del namespace["sales"]
     begun, *_ = await gather(session.resume("the second"))
-    assert isinstance(begun, RunStarted)
+    assert isinstance(begun, ev.RunStarted)
     assert begun.share == "schema"
     assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
     (changes,) = sent_changes(asked_of(session)[-1])
@@ -273,12 +263,11 @@ async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) ->
     ready.__module__ = "__main__"
     session = start(call("plan", parts=["a"]))
     session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
-    options = TurnOptions(share=Share.schema, procedure="task.yaml")
-    events = await gather(session.turn("go", cell_key="a", options=options))
-    read = [event.content for event in events if isinstance(event, ToolResultObserved)]
+    events = await turn(session, "go", share=Share.schema, procedure="task.yaml")
+    read = [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
     assert len(read) == 1
     assert "qvxz" not in read[0]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "qvxz" in events[-1].rationale
 
 
@@ -315,24 +304,16 @@ def add(session: NotebookSession) -> None:
     session.tools.add("pick")
 
 
-async def test_tool_is_shared_without_defaults(start: Start) -> None:
-    session = start(call("pick"), DONE)
-    add(session)
-    options = TurnOptions(share=Share.schema)
-    events = await gather(session.turn("pick one", cell_key="a", options=options))
-    first, second = asked_of(session)
-    schema = next(t["function"] for t in first.tools if t["function"]["name"] == "pick")
-    assert list(schema["parameters"]["properties"]) == ["region"]
-    assert "north" not in json.dumps(schema)
-    assert "picked" not in second.messages[-1]["content"]
-    assert any("north was picked" in event.model_dump_json() for event in events)
-
-
-def test_users_tool_is_not_offered_in_none_mode(start: Start) -> None:
+@pytest.mark.parametrize(("share", "parameters"), [(Share.none, []), (Share.schema, [["region"]])])
+def test_users_tool_is_offered_without_its_defaults_or_not_at_all(
+    start: Start, share: Share, parameters: list[list[str]]
+) -> None:
     session = start()
     add(session)
-    request = session.preview("pick one", options=TurnOptions(share=Share.none))
-    assert "pick" not in [tool["function"]["name"] for tool in request.tools]
+    offered = session.preview("pick one", options=TurnOptions(share=share)).tools
+    picks = [each["function"] for each in offered if each["function"]["name"] == "pick"]
+    assert [list(each["parameters"]["properties"]) for each in picks] == parameters
+    assert "north" not in json.dumps(picks)
 
 
 # -- what asks a model about a failure

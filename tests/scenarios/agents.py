@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,10 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.testing.manual_clock import ManualClock
-from parsimony_kernel.testing.provider import LoopbackProvider, transcript_breach
+from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Step, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
+
+from .loops import errors
 
 KEY = "sk-loopback0123456789abcdef"
 MODEL = "openai/gpt-5"
@@ -70,10 +72,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that ended. ``waits`` are the back-offs in seconds of the run's clock."""
+    """A run that ended. ``waits`` are the back-offs in seconds of the run's clock, ``effects`` the
+    numbers that were entered, ``requests`` what the provider was sent."""
 
     events: tuple[AgentEvent, ...]
     waits: tuple[float, ...]
+    effects: Sequence[int] = ()
+    requests: Sequence[Recorded] = ()
 
     @property
     def last(self) -> AgentEvent:
@@ -94,12 +99,7 @@ class Ran:
 
     @property
     def errors(self) -> list[tuple[str, str | None, int]]:
-        """Kind, action and attempt of each failure that did not end the run."""
-        return [
-            (str(event.failure.kind) if event.failure else "", event.action, event.attempt)
-            for event in self.events
-            if isinstance(event, AgentError)
-        ]
+        return errors(self.events)
 
     @property
     def messages(self) -> list[str]:
@@ -124,13 +124,18 @@ def agent_at(*configs: Mapping[str, Any], tools: Sequence[Tool] = (), **limits: 
     )
 
 
-async def run_at(
-    provider: LoopbackProvider, tally: Tally, message: str = "Enter one number.", **limits: Any
+async def run_with(
+    answers: Iterable[Step], message: str = "Enter one number.", **limits: Any
 ) -> Ran:
-    """One run of a fresh agent whose only model is ``provider``."""
-    return await drive(
-        agent_at(config_of(provider), tools=tally.tools, **limits), provider, message
-    )
+    """One run of a fresh agent whose only provider gives ``answers``, which are used up if they
+    have an end."""
+    tally = Tally()
+    with LoopbackProvider(answers) as provider:
+        agent = agent_at(config_of(provider), tools=tally.tools, **limits)
+        ran = await drive(agent, provider, message)
+    if isinstance(answers, Sized):
+        provider.assert_exhausted()
+    return replace(ran, effects=tally.effects, requests=provider.requests)
 
 
 async def drive(

@@ -4,7 +4,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from parsimony_kernel.core.events import AgentEvent
@@ -13,9 +13,22 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.kernel_process import PATIENCE_S, LiveKernel, live_kernel
 
-from .conftest import _SETUP
+_SETUP = """
+from parsimony_agent import extension
+from parsimony_agent.cell import open_in
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, say
+from parsimony_kernel.testing.scripted import HangingModel
 
-# The key that signs is the kernels' own, and whoever checks the journal has it too.
+
+def _use(model):
+    def opened(shell):
+        session = open_in(shell)
+        session._model = model
+        return session
+
+    extension.uninstall(get_ipython())
+    extension.install(get_ipython(), session_factory=opened)
+"""
 
 
 class Desk:
@@ -29,10 +42,7 @@ class Desk:
     @property
     def kernel(self) -> LiveKernel:
         if self._kernel is None:
-            environ = {
-                "IPYTHONDIR": str(self.folder / ".ipython"),
-                "PARSIMONY_MODEL": "offline",
-            }
+            environ = {"IPYTHONDIR": str(self.folder / ".ipython"), "PARSIMONY_MODEL": "offline"}
             self._kernel = self._stack.enter_context(live_kernel(self.folder, environ=environ))
             assert self._kernel.run(_SETUP).status == "ok"
         return self._kernel
@@ -60,12 +70,12 @@ class Desk:
 
     @contextmanager
     def journal(self) -> Iterator[SqliteJournal]:
-        """What is on disk, read by another process than the kernel."""
-        opened = SqliteJournal(journal_path(self.folder), keyring=Keyring())
-        try:
+        """What is on disk, read by another process than the kernel.
+
+        The key that signs is the kernels' own, and this process has it too.
+        """
+        with closing(SqliteJournal(journal_path(self.folder), keyring=Keyring())) as opened:
             yield opened
-        finally:
-            opened.close()
 
     def turns(self) -> tuple[TurnRow, ...]:
         """The turns on disk. ``AssertionError`` unless the chain of all entries holds."""

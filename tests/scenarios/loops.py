@@ -65,3 +65,12 @@ async def run(
 def actions(events: Sequence[AgentEvent]) -> list[str | None]:
     """What was done about each failure that did not end the run."""
     return [event.action for event in events if isinstance(event, AgentError)]
+
+
+def errors(events: Sequence[AgentEvent]) -> list[tuple[str, str | None, int]]:
+    """Kind, action and attempt of each failure that did not end the run."""
+    return [
+        (str(event.failure.kind) if event.failure else "", event.action, event.attempt)
+        for event in events
+        if isinstance(event, AgentError)
+    ]

@@ -7,15 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    ToolEvent,
-    UserInputRequested,
-    is_terminal,
-    parse_event,
-)
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.code_cell import NAME_PREFIX
 from parsimony_kernel.execution.executor import CodeExecutor
@@ -85,18 +78,18 @@ class Notebook:
 
 async def turn(
     session: NotebookSession, request: str = "do it", *, cell: str = CELL, **options: Any
-) -> list[AgentEvent]:
+) -> list[ev.AgentEvent]:
     """A whole turn; without ``approve`` nobody is asked to allow anything."""
     chosen = TurnOptions(**{"approve": Approval.auto, **options})
     return await told(session.turn(request, cell_key=cell, options=chosen))
 
 
-async def answered(session: NotebookSession, reply: str) -> list[AgentEvent]:
+async def answered(session: NotebookSession, reply: str) -> list[ev.AgentEvent]:
     """The turn that goes on with the person's answer."""
     return await told(session.resume(reply))
 
 
-async def told(stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+async def told(stream: AsyncIterator[ev.AgentEvent]) -> list[ev.AgentEvent]:
     """The events of a run segment.
 
     ``AssertionError`` unless the last and no other is terminal, each can be written down and read
@@ -105,47 +98,47 @@ async def told(stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
     before = asyncio.all_tasks()
     async with asyncio.timeout(_HANGING_S):
         events = [event async for event in stream]
-    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
+    assert [ev.is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
     for event in events:
-        parse_event(event.model_dump(mode="json"))
+        ev.parse_event(event.model_dump(mode="json"))
     assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
     return events
 
 
-def shown(events: Sequence[AgentEvent]) -> str:
+def shown(events: Sequence[ev.AgentEvent]) -> str:
     """What a person reads of ``events``."""
     return record_of(lasting(replay(events).blocks))
 
 
-def question(events: Sequence[AgentEvent]) -> UserInputRequested:
+def question(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
     """The question in which ``events`` end."""
     last = events[-1]
-    assert isinstance(last, UserInputRequested), last
+    assert isinstance(last, ev.UserInputRequested), last
     return last
 
 
-def begun(events: Sequence[AgentEvent], name: str) -> int:
+def begun(events: Sequence[ev.AgentEvent], name: str) -> int:
     """How often the tool ``name`` was called."""
     return sum(
-        isinstance(event, ToolEvent) and not event.completed and event.tool_name == name
+        isinstance(event, ev.ToolEvent) and not event.completed and event.tool_name == name
         for event in events
     )
 
 
-def assert_stopped_well(session: NotebookSession, events: Sequence[AgentEvent]) -> None:
+def assert_stopped_well(session: NotebookSession, events: Sequence[ev.AgentEvent]) -> None:
     """``AssertionError`` unless the run stopped, said why in words, and the journal has it all."""
     last = events[-1]
-    assert isinstance(last, Handoff | UserInputRequested), last
-    why = last.rationale if isinstance(last, Handoff) else last.context or last.question
+    assert isinstance(last, ev.Handoff | ev.UserInputRequested), last
+    why = last.rationale if isinstance(last, ev.Handoff) else last.context or last.question
     assert why.strip()
     assert "Traceback (most recent call last)" not in why
     summary = session.turns()[-1]
-    assert summary.status == ("handed_off" if isinstance(last, Handoff) else "suspended")
+    assert summary.status == ("handed_off" if isinstance(last, ev.Handoff) else "suspended")
     assert session.events(summary.run_id)[-1] == last
     assert session.journal.verify() is None
 
 
-async def refusal_of(answer: AsyncIterator[AgentEvent]) -> str:
+async def refusal_of(answer: AsyncIterator[ev.AgentEvent]) -> str:
     """What a session says instead of going on."""
     try:
         events = await told(answer)

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.failure import FailureKind
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, Choice, read
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
@@ -32,7 +25,9 @@ FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
 
 
-async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> list[AgentEvent]:
+async def ask(
+    session: NotebookSession, approve: Approval = Approval.guarded
+) -> list[ev.AgentEvent]:
     return await gather(session.turn("do it", cell_key="a", options=TurnOptions(approve=approve)))
 
 
@@ -52,9 +47,9 @@ async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Pa
 
     events = await gather(session.resume("Run it"))
     assert (tmp_path / "made").exists()
-    ran = [e for e in events if isinstance(e, ToolEvent) and e.completed]
+    ran = [e for e in events if isinstance(e, ev.ToolEvent) and e.completed]
     assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     # The model reads the result where it asked, and nothing of a button.
     roles = [m["role"] for m in session._model.requests[-1].messages]
     assert roles == ["system", "user", "user", "assistant", "tool"]
@@ -68,7 +63,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
     await ask(session)
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert "not allowed" in read_by_model(session)[0]
 
 
@@ -86,7 +81,7 @@ async def test_approved_reach_is_not_asked_again_this_turn(scripted: Any) -> Non
     again = SHELL.replace("out", "other")
     session = scripted(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
-    assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
+    assert isinstance((await gather(session.resume("Run it")))[-1], ev.RunCompleted)
 
 
 RUNNER = "import subprocess\nsubprocess.run(['sh', '-c', 'touch ' {!r}], check=True)"
@@ -121,7 +116,7 @@ async def test_turn_wide_approval_covers_similar_reaches(
     session = scripted(*[call("run_code", code=code) for code in (first, then)], DONE)
     question(await ask(session, Approval(approve)))
     events = await gather(session.resume(FOR_TURN))
-    assert isinstance(events[-1], UserInputRequested if is_asked else RunCompleted)
+    assert isinstance(events[-1], ev.UserInputRequested if is_asked else ev.RunCompleted)
 
 
 async def test_approval_expires_with_turn(scripted: Any) -> None:
@@ -133,14 +128,14 @@ async def test_approval_expires_with_turn(scripted: Any) -> None:
 
 async def test_plain_analysis_is_not_asked_about(scripted: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
-    assert isinstance((await ask(scripted(plain, DONE)))[-1], RunCompleted)
+    assert isinstance((await ask(scripted(plain, DONE)))[-1], ev.RunCompleted)
     asked = question(await ask(scripted(plain), Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
 async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
     events = await ask(scripted(call("run_code", code=SHELL), DONE), Approval.auto)
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert (tmp_path / "made").exists()
 
 
@@ -148,11 +143,7 @@ async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
     ("reply", "runs", "read"),
     [
         ("Run it", True, ["Allowed by the person.", "`y`: 1 (int)"]),
-        (
-            "Don't",
-            False,
-            ["This was not allowed.", "Not run: the call before it was declined"],
-        ),
+        ("Don't", False, ["This was not allowed.", "Not run: the call before it was declined"]),
         (
             "use a file",
             False,
@@ -198,7 +189,7 @@ async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Pa
     session = scripted(call("run_code", code=appending), Refused(), DONE)
     await ask(session)
     ended = (await gather(session.resume("Run it")))[-1]
-    assert isinstance(ended, Handoff)
+    assert isinstance(ended, ev.Handoff)
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question"):
         await gather(session.resume("Run it"))
@@ -209,7 +200,7 @@ async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Pa
 async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words: str) -> None:
     session = scripted(call("run_code", code=SHELL))
     await ask(session)
-    assert isinstance((await gather(session.resume(words)))[-1], PartialRunSummary)
+    assert isinstance((await gather(session.resume(words)))[-1], ev.PartialRunSummary)
     assert not (tmp_path / "made").exists()
 
 
@@ -232,42 +223,44 @@ async def test_approval_leaves_no_lesson(scripted: Any) -> None:
     assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
 
 
-class TestCodeInAFile:
-    """What is written first and run later is no way around the question."""
+# What is written first and run later is no way around the question.
 
-    HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)\n"
-    IMPORTS = "import sys\nsys.path.insert(0, '.')\nimport approval_helpers"
+HELPERS = "import subprocess\nsubprocess.run(['touch', 'made'], check=True)\n"
+IMPORTS = "import sys\nsys.path.insert(0, '.')\nimport approval_helpers"
 
-    @pytest.fixture(autouse=True)
-    def forget_modules(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(sys, "path", [*sys.path])
-        # The finder of "." keeps the folder that it was made in.
-        sys.path_importer_cache.pop(".", None)
-        yield
-        sys.modules.pop("approval_helpers", None)
 
-    async def test_agent_written_file_is_asked_about_again(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({self.HELPERS!r})"
-        session = scripted(call("run_code", code=writes), call("run_code", code=self.IMPORTS), DONE)
-        asked = question(await ask(session))
-        told = "Line 1 writes a file that is run later: approval_helpers.py"
-        assert told in (asked.context or "")
-        assert not (tmp_path / "approval_helpers.py").exists()
-        asked = question(await gather(session.resume("Run it")))
-        assert (tmp_path / "approval_helpers.py").exists()
-        assert "starts another program: touch made" in (asked.context or "")
-        assert not (tmp_path / "made").exists()
-        await gather(session.resume("Run it"))
-        assert (tmp_path / "made").exists()
+@pytest.fixture
+def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    # The finder of "." keeps the folder that it was made in.
+    sys.path_importer_cache.pop(".", None)
+    yield
+    sys.modules.pop("approval_helpers", None)
 
-    async def test_existing_module_is_taken_by_name(self, scripted: Any, tmp_path: Path) -> None:
-        module = tmp_path / "approval_helpers.py"
-        module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
-        later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
-        session = scripted(call("run_code", code=self.IMPORTS), DONE, clock=later)
-        assert isinstance((await ask(session))[-1], RunCompleted)
+
+@pytest.mark.usefixtures("forget_modules")
+async def test_agent_written_file_is_asked_about_again(scripted: Any, tmp_path: Path) -> None:
+    writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({HELPERS!r})"
+    session = scripted(call("run_code", code=writes), call("run_code", code=IMPORTS), DONE)
+    asked = question(await ask(session))
+    told = "Line 1 writes a file that is run later: approval_helpers.py"
+    assert told in (asked.context or "")
+    assert not (tmp_path / "approval_helpers.py").exists()
+    asked = question(await gather(session.resume("Run it")))
+    assert (tmp_path / "approval_helpers.py").exists()
+    assert "starts another program: touch made" in (asked.context or "")
+    assert not (tmp_path / "made").exists()
+    await gather(session.resume("Run it"))
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.usefixtures("forget_modules")
+async def test_existing_module_is_taken_by_name(scripted: Any, tmp_path: Path) -> None:
+    module = tmp_path / "approval_helpers.py"
+    module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
+    later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
+    session = scripted(call("run_code", code=IMPORTS), DONE, clock=later)
+    assert isinstance((await ask(session))[-1], ev.RunCompleted)
 
 
 async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
@@ -277,7 +270,7 @@ async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
 
 async def test_ask_mode_allows_looking_and_ending(scripted: Any) -> None:
     steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
-    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], RunCompleted)
+    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], ev.RunCompleted)
 
 
 async def test_code_cannot_write_into_record_unasked(scripted: Any, tmp_path: Path) -> None:
@@ -303,81 +296,76 @@ async def test_host_with_full_address_in_request_is_allowed(
     session = scripted(call("run_code", code=fetch), DONE)
     options = TurnOptions(approve=Approval.guarded)
     last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
-    assert isinstance(last, UserInputRequested) is is_asked
+    assert isinstance(last, ev.UserInputRequested) is is_asked
 
 
-class TestTheStatement:
-    """The unit of a question is the statement: those before it are done, and stay or go with it."""
+# The unit of a question is the statement: those before it are done, and stay or go with it.
 
-    CODE = (
-        "runs.append('computed')\ntotal = sum(range(10))\n"
-        "where = {'to': '../sent'}\nwith open(where['to'], 'a') as f:\n    n = f.write('x')\n"
-        "runs.append('after')"
-    )
+SENDS = """runs.append('computed')
+total = sum(range(10))
+where = {'to': '../sent'}
+with open(where['to'], 'a') as f:
+    n = f.write('x')
+runs.append('after')"""
+WRITES = "with open({{'to': '../{}'}}['to'], 'a') as f:\n    n = f.write('x')"
 
-    @pytest.fixture(autouse=True)
-    def temporary_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is temporary is free, and the folder beside the workspace is not to be."""
-        (tmp_path / "tmp").mkdir()
-        monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-        monkeypatch.setattr("tempfile.tempdir", None)
 
-    async def held(self, scripted: Any, tmp_path: Path) -> Any:
-        session = scripted(call("run_code", code=self.CODE), DONE)
-        await session.executor.execute("runs = []")
-        asked = question(await ask(session))
-        assert "Line 4 writes outside the workspace" in (asked.context or "")
-        assert session.executor.variables()["runs"] == ["computed"]
-        assert not (tmp_path.parent / "sent").exists()
-        return session
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace. What is temporary is free, and what is beside the workspace is not to be."""
+    for name in ("tmp", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return tmp_path / "work"
 
-    async def test_run_it_continues_without_recomputing(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        session = await self.held(scripted, tmp_path)
-        await gather(session.resume("Run it"))
-        try:
-            assert (tmp_path.parent / "sent").read_text() == "x"
-        finally:
-            (tmp_path.parent / "sent").unlink()
-        variables = session.executor.variables()
-        assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
 
-    async def test_dont_restores_the_step(self, scripted: Any, tmp_path: Path) -> None:
-        session = await self.held(scripted, tmp_path)
-        await gather(session.resume("Don't"))
-        assert not (tmp_path.parent / "sent").exists()
-        assert session.executor.variables() == {"runs": []}
-        assert "What ran before it was undone" in read_by_model(session)[0]
+async def held(scripted: Any, folder: Path) -> Any:
+    session = scripted(call("run_code", code=SENDS), DONE, folder=folder)
+    await session.executor.execute("runs = []")
+    asked = question(await ask(session))
+    assert "Line 4 writes outside the workspace" in (asked.context or "")
+    assert session.executor.variables()["runs"] == ["computed"]
+    assert not (folder.parent / "sent").exists()
+    return session
 
-    async def test_second_question_names_only_what_is_not_yet_allowed(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        then = "with open({'to': '../second'}['to'], 'a') as f:\n    n = f.write('x')"
-        session = scripted(call("run_code", code=f"{SHELL}\n{then}"), DONE)
-        assert "starts another program" in (question(await ask(session)).context or "")
-        again = question(await gather(session.resume("Run it")))
-        assert "second" in (again.context or "")
-        assert "starts another program" not in (again.context or "")
-        assert not (tmp_path.parent / "second").exists()
 
-    async def test_declined_second_reach_keeps_first_effect_once(
-        self, scripted: Any, tmp_path: Path
-    ) -> None:
-        code = "\n".join(
-            f"with open({{'to': '../{name}'}}['to'], 'a') as f:\n    n = f.write('x')"
-            for name in ("first", "second")
-        )
-        session = scripted(call("run_code", code=code), DONE)
-        question(await ask(session))
-        again = question(await gather(session.resume("Run it")))
-        assert "second" in (again.context or "")
-        await gather(session.resume("Don't"))
-        told = read_by_model(session)[-1]
-        assert "What it did outside stays: Line 1 writes outside" in told
-        first = tmp_path.parent / "first"
-        try:
-            assert first.read_text() == "x"
-        finally:
-            first.unlink()
-        assert not (tmp_path.parent / "second").exists()
+async def test_run_it_continues_without_recomputing(scripted: Any, folder: Path) -> None:
+    session = await held(scripted, folder)
+    await gather(session.resume("Run it"))
+    assert (folder.parent / "sent").read_text() == "x"
+    variables = session.executor.variables()
+    assert (variables["runs"], variables["total"]) == (["computed", "after"], 45)
+
+
+async def test_dont_restores_the_step(scripted: Any, folder: Path) -> None:
+    session = await held(scripted, folder)
+    await gather(session.resume("Don't"))
+    assert not (folder.parent / "sent").exists()
+    assert session.executor.variables() == {"runs": []}
+    assert "What ran before it was undone" in read_by_model(session)[0]
+
+
+async def test_second_question_names_only_what_is_not_yet_allowed(
+    scripted: Any, folder: Path
+) -> None:
+    code = f"{SHELL}\n{WRITES.format('second')}"
+    session = scripted(call("run_code", code=code), DONE, folder=folder)
+    assert "starts another program" in (question(await ask(session)).context or "")
+    again = question(await gather(session.resume("Run it")))
+    assert "second" in (again.context or "")
+    assert "starts another program" not in (again.context or "")
+    assert not (folder.parent / "second").exists()
+
+
+async def test_declined_second_reach_keeps_first_effect_once(scripted: Any, folder: Path) -> None:
+    code = "\n".join(WRITES.format(name) for name in ("first", "second"))
+    session = scripted(call("run_code", code=code), DONE, folder=folder)
+    question(await ask(session))
+    again = question(await gather(session.resume("Run it")))
+    assert "second" in (again.context or "")
+    await gather(session.resume("Don't"))
+    told = read_by_model(session)[-1]
+    assert "What it did outside stays: Line 1 writes outside" in told
+    assert (folder.parent / "first").read_text() == "x"
+    assert not (folder.parent / "second").exists()

@@ -210,32 +210,14 @@ async def test_thousand_answers_are_one(notebook: Notebook, sessions: int) -> No
 ANSWERING = """
 import asyncio
 from pathlib import Path
-from parsimony_kernel.core.events import ToolEvent
-from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.session.turn_values import SessionError
-from parsimony_kernel.storage import seal
-from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
+from tests.scenarios.test_approval_faults import DONE, Notebook, outcome
 
-session = NotebookSession(
-    executor=CodeExecutor(cwd=place),
-    notebook="analysis.ipynb",
-    folder=Path(place),
-    model=ScriptedModel([call("return_done", summary="ok")]),
-    environ={},
-)
-
-async def answer():
-    try:
-        events = [event async for event in session.resume(REPLY)]
-    except SessionError as error:
-        return f"refused: {error}"
-    ran = [e for e in events if isinstance(e, ToolEvent) and e.tool_name == "run_code"]
-    return "ran" if ran else "did not run"
-
+notebook = Notebook(Path(place))
+session = notebook.open(DONE, clock=SYSTEM_CLOCK)
 wait()
-print(asyncio.run(answer()))
-session.close()
+print(asyncio.run(outcome(session.resume(REPLY))))
+notebook.close()
 """
 MIXED = "'Run it' if int(me[1:]) % 2 else \"Don't\""
 

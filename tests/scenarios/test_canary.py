@@ -13,14 +13,8 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
@@ -87,17 +81,22 @@ class Place:
     executor: CodeExecutor
     scripted: Callable[..., NotebookSession]
     models: list[Keeping] = field(default_factory=list)
-    events: list[AgentEvent] = field(default_factory=list)
+    events: list[ev.AgentEvent] = field(default_factory=list)
 
     def open(self, *steps: Step) -> NotebookSession:
         model = Keeping(steps)
         self.models.append(model)
         return self.scripted(model=model, executor=self.executor, environ=ENVIRON)
 
-    async def follow(self, stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    async def follow(self, stream: AsyncIterator[ev.AgentEvent]) -> list[ev.AgentEvent]:
         events = await told(stream)
         self.events += events
         return events
+
+    async def turn(self, session: NotebookSession) -> list[ev.AgentEvent]:
+        """A turn that asks nobody."""
+        options = TurnOptions(approve=Approval.auto)
+        return await self.follow(session.turn("go", cell_key="a", options=options))
 
     @property
     def written(self) -> bytes:
@@ -138,18 +137,16 @@ def assert_clean(place: Place, *texts: str) -> None:
         assert found_in(text) == []
 
 
-def answered(events: Sequence[AgentEvent], name: str) -> list[ToolEvent]:
+def answered(events: Sequence[ev.AgentEvent], name: str) -> list[ev.ToolEvent]:
     return [
         event
         for event in events
-        if isinstance(event, ToolEvent) and event.completed and event.tool_name == name
+        if isinstance(event, ev.ToolEvent) and event.completed and event.tool_name == name
     ]
 
 
 async def test_secret_never_leaves_a_turn(
-    place: Place,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="parsimony_kernel")
     session = place.open(
@@ -175,9 +172,9 @@ async def test_secret_never_leaves_a_turn(
     )
     request = f"Connect with password={IN_REQUEST}, or {IN_ENVIRONMENT}, or {IN_ADDRESS}."
     asked = await place.follow(session.turn(request, cell_key="a", options=options))
-    assert isinstance(asked[-1], UserInputRequested)
+    assert isinstance(asked[-1], ev.UserInputRequested)
     ended = await place.follow(session.resume(f"it is password={IN_REPLY}"))
-    assert isinstance(ended[-1], RunCompleted)
+    assert isinstance(ended[-1], ev.RunCompleted)
     assert len(answered(asked, "run_code")) == 6
     printed = capfd.readouterr()
     assert_clean(place, caplog.text, printed.out, printed.err, session.turns()[-1].request)
@@ -191,7 +188,7 @@ async def test_executed_code_equals_written_code(place: Place) -> None:
         call("run_code", code=f"password = '{IN_CODE}'\nn = len(password)"),
         call("return_done", summary="done"),
     )
-    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    await place.turn(session)
     assert place.executor.variables()["n"] == len(IN_CODE)
     assert_clean(place)
 
@@ -208,7 +205,7 @@ async def test_call_with_secret_is_not_shown_for_approval(place: Place) -> None:
     assert first.result["error"] == "validation_failed"
     assert "os.environ" in first.result["message"]
     last = events[-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     assert last.suspension_record.pending_call is not None
     assert "subprocess" in last.suspension_record.pending_call.arguments
     assert_clean(place)
@@ -229,14 +226,12 @@ async def test_secret_is_not_published(place: Place, publish: Callable[[], Any])
         publish(),
         call("return_unable", rationale="the code holds a key", blockers=["a key"]),
     )
-    events = await place.follow(
-        session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto))
-    )
-    (refused,) = [e for e in events if isinstance(e, ToolEvent) and e.ok is False]
+    events = await place.turn(session)
+    (refused,) = [e for e in events if isinstance(e, ev.ToolEvent) and e.ok is False]
     assert refused.result is not None
     assert "os.environ" in refused.result["message"]
     assert session.artifacts() == ()
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert_clean(place)
 
 
@@ -249,12 +244,9 @@ async def test_write_record_hides_secret_and_still_matches(place: Place) -> None
         sent.append(password)
         return {"password": password, "text": text}
 
-    def script() -> list[Step]:
-        again = [call("send", password=word, text="x") for word in (IN_CODE, IN_CODE, IN_TITLE)]
-        return [*again, call("return_done", summary="done")]
-
-    session = place.open(*script())
+    again = [call("send", password=word, text="x") for word in (IN_CODE, IN_CODE, IN_TITLE)]
+    session = place.open(*again, call("return_done", summary="done"))
     session.tools.added = lambda: Tools([send])  # type: ignore[method-assign]
-    await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
+    await place.turn(session)
     assert sent == [IN_CODE, IN_TITLE]
     assert_clean(place)

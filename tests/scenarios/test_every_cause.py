@@ -11,19 +11,11 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core import causes
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.causes import CAUSES, Cause, DefaultPolicy, Rung, cause_of
 from parsimony_kernel.core.chat import ChatModel, Usage
 from parsimony_kernel.core.config import ActionContract, AgentGuardrails
 from parsimony_kernel.core.effects import MemoryEffects
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    StateSnapshot,
-    ToolEvent,
-    UserInputRequested,
-    is_terminal,
-)
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
@@ -98,30 +90,30 @@ async def fetch(at: str) -> None:
 
 
 @tool(effect="none")
-async def connect(source: str) -> ToolResult:
+async def connect(at: str) -> ToolResult:
     """Connect."""
-    sentence = f"There is no connector for {source}."
+    sentence = f"There is no connector for {at}."
     return ToolResult.from_failure(
         Failure(FailureKind.capability_gap, sentence, (sentence,), Action.handoff)
     )
 
 
 @tool(effect="none")
-async def read(what: str) -> ToolResult:
+async def read(at: str) -> ToolResult:
     """Read."""
-    return ToolResult.from_failure(
-        Failure(
-            FailureKind.ambiguous_input,
-            f"{what} may be one of two files",
-            metadata={"question": f"Which {what}?", "choices": ["a", "b"]},
-        )
-    )
+    asked = {"question": f"Which {at}?", "choices": ["a", "b"]}
+    sentence = f"{at} may be one of two files"
+    return ToolResult.from_failure(Failure(FailureKind.ambiguous_input, sentence, metadata=asked))
+
+
+# What every run can call; a meeting's own tools come to these.
+READING = (look, wait, hold, shatter, fetch, connect, read, plan)
 
 
 def paying(body: Callable[[], Awaitable[Any]], **options: Any) -> Tool:
     """A write, as something that is paid."""
 
-    async def pay(to: str) -> Any:
+    async def pay(at: str) -> Any:
         """Pay."""
         return await body()
 
@@ -134,8 +126,8 @@ class Ledger:
 
     asked: list[str] = field(default_factory=list)
 
-    async def reconcile(self, to: str) -> None:
-        self.asked.append(to)
+    async def reconcile(self, at: str) -> None:
+        self.asked.append(at)
         raise RuntimeError("the ledger is closed")
 
 
@@ -193,17 +185,13 @@ class Meeting:
         return alone if self.fallback is None else [*ladder[:-1], *alone]
 
 
-def each_new(name: str, argument: str, times: int, **more: Any) -> list[Step]:
+def each_new(name: str, times: int = 1, **more: Any) -> list[Step]:
     """Calls that differ, so that they are no loop."""
-    return [call(name, **{argument: f"x{n}"}, **more) for n in range(times)]
+    return [call(name, at=f"x{n}", **more) for n in range(times)]
 
 
 def ending(*summaries: str) -> list[Step]:
     return [call("return_done", summary=each) for each in summaries]
-
-
-def fetching(number: int) -> Step:
-    return call("fetch", at=f"x{number}")
 
 
 def code(*lines: str) -> list[Step]:
@@ -224,87 +212,65 @@ def broken_guard() -> bool:
     raise RuntimeError("the guard is broken")
 
 
-LOOK_FIRST = Procedure(
-    "look first",
-    ("unseen", "seen"),
-    "unseen",
-    ("seen",),
-    (Edge("look", "unseen", "seen"), Edge("wait", "seen", "seen")),
-)
-GUARDED = Procedure(
-    "guarded",
-    ("unseen", "seen"),
-    "unseen",
-    ("seen",),
-    (Edge("look", "unseen", "seen", "broken_guard"),),
-    {"broken_guard": broken_guard},
+LOOK, AGAIN = Edge("look", "unseen", "seen"), Edge("wait", "seen", "seen")
+LOOK_FIRST = Procedure("look", ("unseen", "seen"), "unseen", ("seen",), (LOOK, AGAIN))
+GUARDED = replace(
+    LOOK_FIRST, edges=(replace(LOOK, guard="broken_guard"),), guards={"broken_guard": broken_guard}
 )
 ORDER = ActionContract(identifiers={"at": "A102"})
 CUT_OFF: Step = ended_by("length", say("And then"))
 RESET = ConnectionError("reset")
 
+FAILING_AND_NOT = each_new("fetch", THRESHOLD), each_new("look", THRESHOLD)
+
 MEETINGS = (
-    Meeting(causes.NOT_REGISTERED, each_new("lok", "at", 3), tools=[look]),
-    Meeting(
-        causes.NOT_REACHABLE,
-        each_new("wait", "at", 3),
-        tools=[look, wait],
-        task={"procedure": LOOK_FIRST},
-    ),
-    Meeting(
-        causes.BAD_ARGUMENTS, each_new("look", "at", 3, wrong=1), "an extra field", tools=[look]
-    ),
-    Meeting(causes.BAD_ARGUMENTS, [raw_call("look", '{"at": ')] * 3, "no JSON", tools=[look]),
+    Meeting(causes.NOT_REGISTERED, each_new("lok", 3)),
+    Meeting(causes.NOT_REACHABLE, each_new("wait", 3), task={"procedure": LOOK_FIRST}),
+    Meeting(causes.BAD_ARGUMENTS, each_new("look", 3, wrong=1), "an extra field"),
+    Meeting(causes.BAD_ARGUMENTS, [raw_call("look", '{"at": ')] * 3, "no JSON"),
     Meeting(
         causes.BAD_ARGUMENTS,
         code(TWO_PRICES, *(f"cars['{each}_prise'].sum()" for each in ("unit", "list", "unit"))),
         "a column misspelt",
     ),
+    Meeting(causes.RULE_BROKEN, each_new("look", 2), "contract", task={"contract": ORDER}),
     Meeting(
         causes.RULE_BROKEN,
-        each_new("look", "at", 2),
-        "contract",
-        tools=[look],
-        task={"contract": ORDER},
-    ),
-    Meeting(
-        causes.RULE_BROKEN,
-        each_new("look", "at", 2),
+        each_new("look", 2),
         "rule",
-        tools=[look],
         task={"rules": Rules(forbid_tools=("look",))},
     ),
     Meeting(
         causes.NOT_APPROVED,
-        each_new("pay", "to", 1),
+        each_new("pay"),
         tools=[paying(work)],
         stages=[Approving(Approval.guarded, lambda code: ()).stage],
     ),
-    Meeting(causes.LOOP, [call("look", at="x")] * 4, tools=[look]),
+    Meeting(causes.LOOP, [call("look", at="x")] * 4),
     Meeting(causes.PROVIDER_FAULT, [Answered(429)] * 4, "429"),
     Meeting(causes.PROVIDER_FAULT, [Answered(503)] * 4, "503"),
     Meeting(causes.PROVIDER_FAULT, [RESET] * 4, "reset, two models", fallback=[RESET] * 4),
     Meeting(causes.BREAKER_OPEN, [], fallback=[], are_open=True),
-    Meeting(causes.LATE, each_new("wait", "at", 3), tools=[wait]),
+    Meeting(causes.LATE, each_new("wait", 3)),
     Meeting(
         causes.LATE_UNCERTAIN,
-        each_new("pay", "to", 1),
+        each_new("pay"),
         tools=[paying(never, timeout_s=SOON_S)],
         looks_up=True,
     ),
-    Meeting(causes.LATE_UNCERTAIN, each_new("hold", "at", 1), "effect not stated", tools=[hold]),
+    Meeting(causes.LATE_UNCERTAIN, each_new("hold"), "effect not stated"),
     Meeting(
         causes.LATE,
         code("while True: pass", "while True: 2", "while True: 3"),
         "code",
         limits={"tool_timeout_s": SOON_S},
     ),
-    Meeting(causes.RAISED, each_new("shatter", "at", 3), tools=[shatter]),
+    Meeting(causes.RAISED, each_new("shatter", 3)),
     Meeting(causes.RAISED, code("0 / 0", "1 / 0", "2 / 0"), "code"),
-    Meeting(causes.RAISED_UNCERTAIN, each_new("pay", "to", 1), tools=[paying(lose)], looks_up=True),
+    Meeting(causes.RAISED_UNCERTAIN, each_new("pay"), tools=[paying(lose)], looks_up=True),
     Meeting(
         causes.RAISED_COMMITTED,
-        each_new("pay", "to", 1),
+        each_new("pay"),
         "answer refused",
         tools=[paying(work, output_validators=(lambda paid: "it is no receipt",))],
     ),
@@ -314,7 +280,6 @@ MEETINGS = (
     Meeting(
         causes.PLAN_OPEN,
         [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")],
-        tools=[plan],
     ),
     Meeting(causes.CONTEXT_EXCEEDED, [Answered(413)] * 2),
     Meeting(
@@ -328,14 +293,12 @@ MEETINGS = (
         stages=[reaching],
         limits={"tool_timeout_s": 10 * SOON_S},
     ),
-    Meeting(causes.AMBIGUOUS, each_new("read", "what", 1), tools=[read]),
+    Meeting(causes.AMBIGUOUS, each_new("read")),
     Meeting(causes.CAPABILITY_GAP, [Answered(401)], "key"),
     Meeting(causes.CAPABILITY_GAP, [Answered(404)], "model"),
     Meeting(causes.CAPABILITY_GAP, [ImportError("No module named 'tiktoken'")], "package"),
-    Meeting(causes.CAPABILITY_GAP, each_new("connect", "source", 1), "connector", tools=[connect]),
-    Meeting(
-        causes.STEPS_USED, each_new("look", "at", 1), tools=[look], limits={"max_iterations": 1}
-    ),
+    Meeting(causes.CAPABILITY_GAP, each_new("connect"), "connector"),
+    Meeting(causes.STEPS_USED, each_new("look"), limits={"max_iterations": 1}),
     Meeting(causes.TIME_USED, [], limits={"max_execution_time_s": 1}, is_late=True),
     Meeting(
         causes.BUDGET_USED,
@@ -346,22 +309,17 @@ MEETINGS = (
     Meeting(causes.PROVIDER_SILENT, None),
     Meeting(
         causes.TOOL_BREAKER_OPEN,
-        [each for n in range(THRESHOLD) for each in (fetching(n), call("look", at=f"x{n}"))]
-        + [fetching(n) for n in range(3)],
-        tools=[fetch, look],
+        [each for pair in zip(*FAILING_AND_NOT, strict=True) for each in pair]
+        + each_new("fetch", 3),
         after=THRESHOLD,
     ),
-    Meeting(
-        causes.GUARD_BROKEN, each_new("look", "at", 1), tools=[look], task={"procedure": GUARDED}
-    ),
-    Meeting(
-        causes.WRITE_UNRECORDED, each_new("pay", "to", 1), tools=[paying(work)], is_unrecorded=True
-    ),
+    Meeting(causes.GUARD_BROKEN, each_new("look"), task={"procedure": GUARDED}),
+    Meeting(causes.WRITE_UNRECORDED, each_new("pay"), tools=[paying(work)], is_unrecorded=True),
     Meeting(causes.LIMIT_UNKEEPABLE, [], "no price", limits={"max_cost_usd": 1.0}),
     Meeting(causes.LIMIT_UNKEEPABLE, [], "too small", limits={"max_tokens": 10}),
-    Meeting(causes.RUN_BROKEN, each_new("look", "at", 1), tools=[look], is_broken=True),
-    Meeting(causes.CHECK_BROKEN, each_new("look", "at", 1), tools=[look], stages=[broken_check]),
-    Meeting(causes.LOOP_AHEAD, [calls(*[call("look", at="x")] * 6)], tools=[look]),
+    Meeting(causes.RUN_BROKEN, each_new("look"), is_broken=True),
+    Meeting(causes.CHECK_BROKEN, each_new("look"), stages=[broken_check]),
+    Meeting(causes.LOOP_AHEAD, [calls(*[call("look", at="x")] * 6)]),
     Meeting(causes.COLUMNS_NEAR, code(TWO_PRICES, "cars['price'].sum()")),
 )
 
@@ -383,7 +341,7 @@ class Hooks(RunHooks):
         if meeting.is_unrecorded:
             self._effects = Unrecorded()
 
-    def drain(self) -> list[AgentEvent]:
+    def drain(self) -> list[ev.AgentEvent]:
         if self._is_broken:
             raise RuntimeError("the host is broken")
         return []
@@ -407,7 +365,7 @@ class Watching(DefaultPolicy):
 class Ran:
     """The events of a run, the failures that its funnel was given, and what was looked up."""
 
-    events: Sequence[AgentEvent]
+    events: Sequence[ev.AgentEvent]
     given: Sequence[Failure]
     looked_up: Sequence[str]
 
@@ -418,7 +376,7 @@ class Ran:
             failure = getattr(event, "failure", None)
             if failure is not None:
                 yield failure
-            if isinstance(event, UserInputRequested):
+            if isinstance(event, ev.UserInputRequested):
                 yield from event.suspension_record.lessons_learned
 
     @property
@@ -431,18 +389,18 @@ class Ran:
         answered: Failure | None = None
         for event in self.events:
             match event:
-                case ToolEvent(failure=Failure() as failure):
+                case ev.ToolEvent(failure=Failure() as failure):
                     answered = failure
-                case AgentError(action=str(action), fallback=fallback):
+                case ev.AgentError(action=str(action), fallback=fallback):
                     answered = None
                     yield next(given), Rung.fallback if fallback else Rung(action)
-                case Handoff(failure=Failure() as failure):
+                case ev.Handoff(failure=Failure() as failure):
                     yield next(given, failure), Rung.handoff
-                case UserInputRequested(originating_failure_kind=FailureKind()):
+                case ev.UserInputRequested(originating_failure_kind=FailureKind()):
                     failure = next(given)
                     yield from ((failure, Rung.reconcile) for _ in self.looked_up)
                     yield failure, Rung.ask_user
-                case StateSnapshot() if answered is not None:
+                case ev.StateSnapshot() if answered is not None:
                     yield answered, Rung.refusal
                     answered = None
 
@@ -459,12 +417,12 @@ async def play(meeting: Meeting) -> Ran:
                 hooks.breakers.of(model.name).admit().report("failed")
     chain: Sequence[ChatModel] = models or [HangingModel("first token")]
     ledger, policy = Ledger(), Watching()
-    tools = meeting.tools
+    own = meeting.tools
     if meeting.looks_up:
-        tools = [replace(each, reconcile=ledger.reconcile) for each in tools]
+        own = [replace(each, reconcile=ledger.reconcile) for each in own]
     agent = Agent(
         chain,
-        tools=tools,
+        tools=[*READING, *own],
         policy=policy,
         guardrails=AgentGuardrails(**meeting.limits),
         code_executor=CodeExecutor(),
@@ -485,13 +443,15 @@ async def play(meeting: Meeting) -> Ran:
 @pytest.mark.parametrize("meeting", MEETINGS, ids=str)
 async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
     ran = await play(meeting)
-    assert [is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [True]
+    assert [ev.is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [
+        True
+    ]
     occurred = list(ran.climbed)[meeting.after :]
     assert [cause_of(failure) for failure, _ in occurred] == [meeting.cause] * len(meeting.rungs)
     assert [rung for _, rung in occurred] == meeting.rungs
     told = {cause_of(failure) for failure in ran.shown}
     assert meeting.after or told <= {meeting.cause}
-    if isinstance(ran.events[-1], UserInputRequested):
+    if isinstance(ran.events[-1], ev.UserInputRequested):
         assert ran.events[-1].originating_failure_kind is meeting.cause.kind
     else:
         assert meeting.cause in told

@@ -8,17 +8,9 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.config import ActionContract
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    RunCancelled,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
@@ -42,7 +34,11 @@ def code(text: str) -> Any:
     return call("run_code", code=text)
 
 
-def drawn(events: Sequence[AgentEvent]) -> str:
+FAILS = code("raise Exception('no')")
+UNABLE = call("return_unable", rationale="r", blockers=["b"])
+
+
+def drawn(events: Sequence[ev.AgentEvent]) -> str:
     """The record as text."""
     view = RunView()
     for event in events:
@@ -50,9 +46,10 @@ def drawn(events: Sequence[AgentEvent]) -> str:
     return record_of(view.blocks)
 
 
-def last_answer(model: Any) -> str:
-    """What the model read last as a tool's answer."""
-    return str([m["content"] for m in model.requests[-1].messages if m["role"] == "tool"][-1])
+def last_sent(agent: Agent) -> Sequence[dict[str, Any]]:
+    """What the model was sent last."""
+    model: Any = agent.model_config
+    return list(model.requests[-1].messages)
 
 
 async def mine(session: NotebookSession, text: str) -> None:
@@ -62,13 +59,13 @@ async def mine(session: NotebookSession, text: str) -> None:
     assert output.error is None
 
 
-async def turn(session: NotebookSession, cell: str = "a") -> list[AgentEvent]:
+async def turn(session: NotebookSession, cell: str = "a") -> list[ev.AgentEvent]:
     return [event async for event in session.turn("do it", cell_key=cell)]
 
 
-def answers(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
+def answers(events: Sequence[ev.AgentEvent]) -> list[dict[str, Any]]:
     """The envelopes of the steps that ended."""
-    return [e.result or {} for e in events if isinstance(e, ToolEvent) and e.completed]
+    return [e.result or {} for e in events if isinstance(e, ev.ToolEvent) and e.completed]
 
 
 async def test_failing_cell_leaves_existing_variables(scripted: Start) -> None:
@@ -104,9 +101,7 @@ async def test_refused_cell_restores_nothing(scripted: Start) -> None:
     assert session.executor.variables()["rows"] == [1, 2]
 
 
-async def test_overwritten_user_variable_is_named_and_restored(
-    scripted: Start,
-) -> None:
+async def test_overwritten_user_variable_is_named_and_restored(scripted: Start) -> None:
     session = scripted(code("sales = 'gone'; other = 1"), DONE)
     await mine(session, "sales = [1, 2]")
     events = await turn(session)
@@ -129,54 +124,53 @@ async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
 
 async def test_waiting_turn_is_undone_whole(scripted: Start) -> None:
     session = scripted(code("a = 1"), call("ask_user", question="Go?"), code("b = 1"), DONE)
-    assert isinstance((await turn(session))[-1], UserInputRequested)
+    assert isinstance((await turn(session))[-1], ev.UserInputRequested)
     await mine(session, "c = 1")
     assert [e async for e in session.resume("yes")]
     assert session.past.undo()[1].removed == ("a", "b")
     assert session.executor.variables() == {"c": 1}
 
 
-def rolling_back(
-    *steps: Any, policy: FailurePolicy, tools: Sequence[Any] = ()
-) -> tuple[Agent, ScriptedModel]:
-    model = ScriptedModel(steps)
+def rolling_back(strategy: Any, *steps: Any, tools: Sequence[Any] = ()) -> Agent:
+    """An agent with this strategy for failures that nobody knows more of."""
     return Agent(
-        model=model,
+        ScriptedModel(steps),
         code_executor=CodeExecutor(),
-        policy=policy,
+        policy=FailurePolicy(UNKNOWN=strategy) if strategy else FailurePolicy(),
         tools=tools,
         suspension_secret="a secret for tests",
-    ), model
+    )
 
 
-async def run(agent: Agent) -> list[AgentEvent]:
+async def run(agent: Agent) -> list[ev.AgentEvent]:
     return [event async for event in agent.run("do it")]
 
 
-def to_step(number: int) -> FailurePolicy:
-    """A policy that goes back to the state after a step."""
+def to_step(number: int) -> Any:
+    """A strategy that goes back to the state after a step."""
 
     async def strategy(context: FailureContext) -> Any:
         return await rollback_to_checkpoint(context, f"step-{number}")
 
-    return FailurePolicy(UNKNOWN=strategy)
+    return strategy
+
+
+def error_of(events: Sequence[ev.AgentEvent]) -> ev.AgentError:
+    """The one failure that did not end the run."""
+    [error] = [each for each in events if isinstance(each, ev.AgentError)]
+    return error
 
 
 async def test_rollback_returns_to_last_passing_step() -> None:
-    policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
-    agent, model = rolling_back(
-        code("good = [1]"),
-        code("good.append(2); bad = 1; raise Exception('no')"),
-        DONE,
-        policy=policy,
-    )
+    fails = code("good.append(2); bad = 1; raise Exception('no')")
+    agent = rolling_back(rollback_to_checkpoint, code("good = [1]"), fails, DONE)
     events = await run(agent)
-    [error] = [e for e in events if isinstance(e, AgentError)]
+    error = error_of(events)
     assert (error.strategy, error.action) == ("ROLLBACK", "narrow_scope")
     assert error.put_back == "The variables are as they were after step 1. Gone again: bad."
     assert agent.code_executor.variables() == {"good": [1]}
     # The transcript is whole: what was taken back is still in it.
-    sent = model.requests[-1].messages
+    sent = last_sent(agent)
     assert sum(message["role"] == "tool" for message in sent) == 2
     assert any(error.put_back in str(message["content"]) for message in sent)
     assert "Gone back: The variables are as they were" in drawn(events)
@@ -187,35 +181,24 @@ async def test_rollback_returns_to_named_checkpoint() -> None:
         assert context.run.checkpoints == ("step-0", "step-1", "step-2")
         return await rollback_to_checkpoint(context, "step-1")
 
-    agent, _ = rolling_back(
-        code("a = [1]"),
-        code("a.append(2); b = 1"),
-        code("c = 1; raise Exception('no')"),
-        DONE,
-        policy=FailurePolicy(UNKNOWN=to_the_first),
-    )
+    steps = code("a = [1]"), code("a.append(2); b = 1"), code("c = 1; raise Exception('no')")
+    agent = rolling_back(to_the_first, *steps, DONE)
     await run(agent)
     assert agent.code_executor.variables() == {"a": [1]}
 
 
 async def test_undone_work_may_be_repeated() -> None:
     same = code("a = [1]\na")
-    failing = code("raise Exception('no')")
-    agent, _ = rolling_back(same, same, failing, same, DONE, policy=to_step(0))
-    events = await run(agent)
+    events = await run(rolling_back(to_step(0), same, same, FAILS, same, DONE))
     assert [answer.get("error") for answer in answers(events)][3:] == [None, None]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_missing_checkpoint_is_reported_and_run_continues() -> None:
-    steps = code("a = 1"), code("raise Exception('no')"), DONE
-    agent, _ = rolling_back(*steps, policy=to_step(99))
-    events = await run(agent)
-    [error] = [e for e in events if isinstance(e, AgentError)]
-    assert (
-        error.put_back == "There is no earlier state to go back to; the variables are as they are."
-    )
-    assert isinstance(events[-1], RunCompleted)
+    events = await run(rolling_back(to_step(99), code("a = 1"), FAILS, DONE))
+    told = "There is no earlier state to go back to; the variables are as they are."
+    assert error_of(events).put_back == told
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_strategy_sees_earlier_answers() -> None:
@@ -225,12 +208,7 @@ async def test_strategy_sees_earlier_answers() -> None:
         seen.append([(kind, action.name) for kind, action in context.attempt_history])
         return await (replan(context) if context.attempts else rollback_to_checkpoint(context))
 
-    agent, _ = rolling_back(
-        code("raise Exception('a')"),
-        code("raise Exception('b')"),
-        policy=FailurePolicy(UNKNOWN=looking),
-    )
-    await run(agent)
+    await run(rolling_back(looking, FAILS, code("raise Exception('b')")))
     assert seen == [[], [(FailureType.UNKNOWN, "ROLLBACK")]]
 
 
@@ -240,39 +218,31 @@ async def test_tool_error_gets_type_and_hint() -> None:
         """Fetch a page."""
         raise ConnectionResetError("peer went away")
 
-    agent, model = rolling_back(
-        call("fetch", page=1),
-        call("return_unable", rationale="r", blockers=["b"]),
-        policy=FailurePolicy(),
-        tools=[fetch],
-    )
+    agent = rolling_back(None, call("fetch", page=1), UNABLE, tools=[fetch])
     events = await run(agent)
-    [failed] = [e.failure for e in events if isinstance(e, ToolEvent) and e.failure]
+    [failed] = [e.failure for e in events if isinstance(e, ev.ToolEvent) and e.failure]
     assert (failed.kind, failed.type) == (FailureKind.tool_error, FailureType.EXTERNAL_FAULT)
-    assert "may be made again" in last_answer(model)
+    answered = [each["content"] for each in last_sent(agent) if each["role"] == "tool"]
+    assert "may be made again" in answered[-1]
 
 
 async def test_second_reminder_says_where_to_continue(scripted: Start) -> None:
     session = scripted(call("plan", parts=["load", "plot"], done=["load"]), DONE, DONE, DONE)
     events = await turn(session)
-    [error] = [e for e in events if isinstance(e, AgentError)]
-    assert error.failure is not None
-    assert error.failure.type is FailureType.PLAN_INCOMPLETE
+    failure = error_of(events).failure
+    assert failure is not None
+    assert failure.type is FailureType.PLAN_INCOMPLETE
     assert isinstance(session._model, ScriptedModel)
     said = [m["content"] for m in session._model.requests[-1].messages if m["role"] == "user"]
     assert "Go on with 'plot'" in said[-1]
     assert "<plan>\n- done: load\n- open: plot\n</plan>" in said[-1]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "plot" in events[-1].rationale
 
 
 async def test_plan_is_in_suspension_record(scripted: Start) -> None:
-    session = scripted(
-        call("plan", parts=["load", "plot"]),
-        call("ask_user", question="Go?"),
-        DONE,
-        call("return_unable", rationale="r", blockers=["b"]),
-    )
+    planned, asked = call("plan", parts=["load", "plot"]), call("ask_user", question="Go?")
+    session = scripted(planned, asked, DONE, UNABLE)
     await turn(session)
     events = [e async for e in session.resume("yes")]
     assert answers(events)[0]["details"] == {"open": ["load", "plot"]}
@@ -316,25 +286,18 @@ async def test_variables_stay_with_possible_effect(scripted: Start) -> None:
     session.tools.add("send")
     await turn(session)
     events = [event async for event in session.resume("Run it")]
-    assert isinstance(events[-1], UserInputRequested)
+    assert isinstance(events[-1], ev.UserInputRequested)
     assert events[-1].question == "Did send take effect?"
     assert session.executor.variables()["sent"] == ["ann"]
 
 
 async def test_rollback_restores_plan() -> None:
-    parts = ["load"]
-    agent, _ = rolling_back(
-        code("a = 1"),
-        call("plan", parts=parts, done=parts),
-        code("raise Exception('no')"),
-        DONE,
-        call("return_unable", rationale="r", blockers=["b"]),
-        policy=to_step(0),
-    )
+    planned = call("plan", parts=["load"], done=["load"])
+    agent = rolling_back(to_step(0), code("a = 1"), planned, FAILS, DONE, UNABLE)
     agent.tools = Tools([*agent.tools.values(), plan])
     events = await run(agent)
     assert agent.code_executor.variables() == {}
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_stop_during_classification_reports_step() -> None:
@@ -345,10 +308,10 @@ async def test_stop_during_classification_reports_step() -> None:
             raise AssertionError
 
     stop = CancellationRequest()
-    agent, _ = rolling_back(code("raise Exception('a')"), policy=FailurePolicy())
+    agent = rolling_back(None, FAILS)
     agent.classifier = Slow()
     events = [event async for event in agent.run("do it", cancellation=stop)]
-    assert isinstance(events[-1], RunCancelled)
+    assert isinstance(events[-1], ev.RunCancelled)
     assert [answer["error"] for answer in answers(events)] == ["action_error"]
 
 
@@ -357,9 +320,9 @@ async def test_host_error_at_end_changes_nothing() -> None:
         def ended(self, state: RunState, change: Change | None) -> None:
             raise RuntimeError("no")
 
-    agent, _ = rolling_back(code("a = 1"), DONE, policy=FailurePolicy())
+    agent = rolling_back(None, code("a = 1"), DONE)
     agent.hooks = Breaking()
-    assert isinstance((await run(agent))[-1], RunCompleted)
+    assert isinstance((await run(agent))[-1], ev.RunCompleted)
 
 
 def asking(contract: ActionContract | None) -> tuple[Agent, ScriptedModel]:
@@ -378,22 +341,18 @@ async def test_run_resumes_under_its_contract(dropped: bool) -> None:
     contract = ActionContract(frozenset({"return_done"}))
     agent, _ = asking(contract if dropped else None)
     last = (await run(agent))[-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     other, model = asking(None if dropped else contract)
     with pytest.raises(ValueError, match="another contract or procedure"):
         _ = [event async for event in other.resume(last.suspension_record, "yes")]
     assert model.requests == []
     # The question waits on.
     again = [event async for event in agent.resume(last.suspension_record, "yes")]
-    assert isinstance(again[-1], RunCompleted)
+    assert isinstance(again[-1], ev.RunCompleted)
     assert ("a" in agent.code_executor.variables()) == (not dropped)
 
 
 async def test_futile_rollbacks_reach_a_person() -> None:
-    policy = FailurePolicy(UNKNOWN=rollback_to_checkpoint)
-    agent, _ = rolling_back(
-        code("raise Exception('a')"), code("raise Exception('b')"), policy=policy
-    )
-    events = await run(agent)
-    assert isinstance(events[-1], Handoff)
+    events = await run(rolling_back(rollback_to_checkpoint, FAILS, code("raise Exception('b')")))
+    assert isinstance(events[-1], ev.Handoff)
     assert "again after going back" in events[-1].rationale

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.events import RunStarted, ToolEvent
-from parsimony_kernel.testing.kernel_process import Cell, LiveKernel
+from parsimony_kernel.testing.kernel_process import Cell
 
-from .conftest import Use
 from .kernels import Bell, Desk, printed
 
 pytestmark = pytest.mark.kernel
@@ -59,21 +58,21 @@ def bell(tmp_path: Path) -> Iterator[Bell]:
     made.close()
 
 
-def agent(kernel: LiveKernel, request: str, *, cell_id: str) -> Cell:
-    return kernel.run(f"%%agent --approve auto\n{request}", cell_id=cell_id)
+def agent(desk: Desk, request: str, *, cell_id: str) -> Cell:
+    return desk.kernel.run(f"%%agent --approve auto\n{request}", cell_id=cell_id)
 
 
 def running(source: str, then: str = DONE) -> str:
     return f"ScriptedModel([call('run_code', code={source!r}), {then}])"
 
 
-def assert_usable(kernel: LiveKernel, use: Use) -> None:
+def assert_usable(desk: Desk) -> None:
     """``AssertionError`` unless the person's cells and the agent's go on in this kernel."""
-    assert kernel.is_alive()
-    assert printed(kernel, "6 * 7") == "42"
-    use(running("again = 6 * 7"))
-    assert agent(kernel, "go on", cell_id="usable").status == "ok"
-    assert printed(kernel, "again") == "42"
+    assert desk.kernel.is_alive()
+    assert printed(desk.kernel, "6 * 7") == "42"
+    desk.use(running("again = 6 * 7"))
+    assert agent(desk, "go on", cell_id="usable").status == "ok"
+    assert printed(desk.kernel, "again") == "42"
 
 
 def assert_finished(cell: Cell, made: str) -> None:
@@ -97,15 +96,15 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("how", LEAVING)
-def test_exiting_code_ends_its_step_only(kernel: LiveKernel, use: Use, how: str) -> None:
-    kernel.run("mine = [1, 2]")
-    use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
-    cell = agent(kernel, how, cell_id=f"leaving {how}")
+def test_exiting_code_ends_its_step_only(shared: Desk, how: str) -> None:
+    shared.kernel.run("mine = [1, 2]")
+    shared.use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
+    cell = agent(shared, how, cell_id=f"leaving {how}")
     assert cell.status == "ok"
     assert_finished(cell, "after")
     assert "ask_exit" not in str(cell.reply.get("payload"))
-    assert printed(kernel, "mine, after") == "[1, 2] 1"
-    assert_usable(kernel, use)
+    assert printed(shared.kernel, "mine, after") == "[1, 2] 1"
+    assert_usable(shared)
 
 
 DYING = {
@@ -118,7 +117,7 @@ DYING = {
 @pytest.mark.parametrize("how", DYING)
 def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) -> None:
     desk.use(running("early = 1"))
-    agent(desk.kernel, "early", cell_id="early")
+    agent(desk, "early", cell_id="early")
     desk.use(running("made = 2", f"call('run_code', code={DYING[how]!r}), {DONE}"))
     desk.kernel.begin(f"%%agent --approve auto\n{how}", cell_id="dying")
     desk.await_death()
@@ -139,7 +138,7 @@ def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) ->
     assert DYING[how].splitlines()[-1] in shown
     assert "· running" not in shown
     assert "kernel" in shown
-    assert agent(desk.kernel, how, cell_id="dying").status == "ok"
+    assert agent(desk, how, cell_id="dying").status == "ok"
     assert desk.statuses() == ["done", "replaced", "done"]
 
 
@@ -159,15 +158,15 @@ HUNGRY = {
 
 
 @pytest.mark.parametrize("how", HUNGRY)
-def test_out_of_memory_fails_and_run_continues(kernel: LiveKernel, use: Use, how: str) -> None:
-    kernel.run("mine = [1, 2]")
-    use(running(HUNGRY[how], f"call('run_code', code='after = 1'), {DONE}"))
-    cell = agent(kernel, how, cell_id=f"hungry {how}")
+def test_out_of_memory_fails_and_run_continues(shared: Desk, how: str) -> None:
+    shared.kernel.run("mine = [1, 2]")
+    shared.use(running(HUNGRY[how], f"call('run_code', code='after = 1'), {DONE}"))
+    cell = agent(shared, how, cell_id=f"hungry {how}")
     assert cell.status == "ok"
     assert "RecursionError" in cell.text if how == "recursion" else "MemoryError" in cell.text
     assert_finished(cell, "after")
-    assert printed(kernel, "mine, after") == "[1, 2] 1"
-    assert_usable(kernel, use)
+    assert printed(shared.kernel, "mine, after") == "[1, 2] 1"
+    assert_usable(shared)
 
 
 # -- the user's variable overwritten
@@ -191,19 +190,17 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("how", OVERWRITING)
-def test_record_names_overwritten_variable(
-    kernel: LiveKernel, use: Use, how: str, end: str
-) -> None:
-    kernel.run("import pandas as pd\nsales = pd.DataFrame({'price': [1, 2]})")
-    use(running(OVERWRITING[how], ENDS[end]))
-    cell = agent(kernel, how, cell_id=f"overwriting {how} {end}")
+def test_record_names_overwritten_variable(shared: Desk, how: str, end: str) -> None:
+    shared.kernel.run("import pandas as pd\nsales = pd.DataFrame({'price': [1, 2]})")
+    shared.use(running(OVERWRITING[how], ENDS[end]))
+    cell = agent(shared, how, cell_id=f"overwriting {how} {end}")
     named = re.findall(r"^ *(?:Changed your|Deleted:) (.*)$", cell.text, re.M)
     assert any("sales" in names for names in named), cell.text
 
 
-def test_turns_own_variable_is_not_called_users(kernel: LiveKernel, use: Use) -> None:
-    use(running("fresh = 1", f"call('run_code', code='fresh = 2'), {DONE}"))
-    assert "Changed your" not in agent(kernel, "bind", cell_id="fresh").text
+def test_turns_own_variable_is_not_called_users(shared: Desk) -> None:
+    shared.use(running("fresh = 1", f"call('run_code', code='fresh = 2'), {DONE}"))
+    assert "Changed your" not in agent(shared, "bind", cell_id="fresh").text
 
 
 # -- endless output
@@ -233,36 +230,36 @@ def test_endless_output_is_stopped_and_bounded(desk: Desk, bell: Bell, how: str)
     assert desk.statuses() == ["cancelled"]
     on_disk = sum(path.stat().st_size for path in (desk.folder / ".ockham").rglob("*.sqlite*"))
     assert on_disk < 3_000_000
-    assert_usable(desk.kernel, desk.use)
+    assert_usable(desk)
 
 
 # -- SIGINT
 
 
 @pytest.mark.parametrize("phase", RUNNING)
-def test_stop_and_double_stop_end_one_turn(kernel: LiveKernel, use: Use, phase: str) -> None:
+def test_stop_and_double_stop_end_one_turn(shared: Desk, phase: str) -> None:
     model, sign = RUNNING[phase]
-    kernel.run("mine = [1, 2]")
+    shared.kernel.run("mine = [1, 2]")
     for presses in (1, 2):
-        use(model)
-        request = kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=f"stop {phase}")
-        kernel.until(request, sign)
+        shared.use(model)
+        request = shared.kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=f"stop {phase}")
+        shared.kernel.until(request, sign)
         for _ in range(presses):
-            kernel.interrupt()
-        cell = kernel.end(request)
+            shared.kernel.interrupt()
+        cell = shared.kernel.end(request)
         assert cell.status == "error"
         assert "Stopped" in cell.text
         assert cell.of_type("error") == []
-        assert printed(kernel, "mine") == "[1, 2]"
-        history = kernel.run("%agent history").text
+        assert printed(shared.kernel, "mine") == "[1, 2]"
+        history = shared.kernel.run("%agent history").text
         assert "cancelled" in history
         assert "running" not in history
-    assert_usable(kernel, use)
+    assert_usable(shared)
 
 
 def test_stop_during_question_leaves_it_waiting(desk: Desk) -> None:
     desk.use(f"ScriptedModel([call('ask_user', question='Which?'), {DONE}])")
-    agent(desk.kernel, "ask", cell_id="asking")
+    agent(desk, "ask", cell_id="asking")
     desk.kernel.interrupt()
     desk.kernel.interrupt()
     assert printed(desk.kernel, "6 * 7") == "42"
@@ -296,16 +293,14 @@ def _strike(nth, number):
 WRITES = range(1, 11)
 
 
-def test_stop_during_journal_write_tears_no_entry(
-    desk: Desk,
-) -> None:
+def test_stop_during_journal_write_tears_no_entry(desk: Desk) -> None:
     assert desk.kernel.run(STRIKE).status == "ok"
     outcomes: list[str] = []
     for nth in WRITES:
         desk.use(running("made = 1"))
         desk.kernel.run("%agent history")
         desk.kernel.run(f"_strike({nth}, signal.SIGINT)")
-        cell = agent(desk.kernel, f"write {nth}", cell_id=f"write {nth}")
+        cell = agent(desk, f"write {nth}", cell_id=f"write {nth}")
         desk.kernel.run("database.Database.transaction = _transaction")
         assert cell.of_type("error") == []
         first, _, _ = cell.text.partition("\n")
@@ -314,7 +309,7 @@ def test_stop_during_journal_write_tears_no_entry(
         assert "running" not in desk.statuses()
         assert printed(desk.kernel, "6 * 7") == "42"
     assert outcomes[0] == "error"
-    assert_usable(desk.kernel, desk.use)
+    assert_usable(desk)
 
 
 # -- SIGKILL
@@ -323,7 +318,7 @@ def test_stop_during_journal_write_tears_no_entry(
 @pytest.mark.parametrize("phase", PHASES)
 def test_kernel_killed_twice_loses_nothing(desk: Desk, phase: str) -> None:
     desk.use(KEEP)
-    assert agent(desk.kernel, "keep", cell_id="kept").status == "ok"
+    assert agent(desk, "keep", cell_id="kept").status == "ok"
     whole = desk.events(desk.turns()[0])
     model, sign = RUNNING[phase]
     for time in (1, 2):
@@ -343,7 +338,7 @@ def test_kernel_killed_twice_loses_nothing(desk: Desk, phase: str) -> None:
             assert [step.completed for step in steps] == [False]
         assert "Nothing" in desk.kernel.run("%agent artifacts").text
     desk.use(KEEP)
-    assert agent(desk.kernel, phase, cell_id="killed").status == "ok"
+    assert agent(desk, phase, cell_id="killed").status == "ok"
     assert printed(desk.kernel, "kept") == "42"
     assert desk.statuses() == ["done", "replaced", "replaced", "done"]
     assert desk.events(desk.turns()[0]) == whole
@@ -353,7 +348,7 @@ def test_question_outlives_two_killed_kernels(desk: Desk) -> None:
     write = "open('ledger.txt', 'a').write('1')"
     asking = f"ScriptedModel([call('run_code', code={write!r}), call('ask_user', question='?')])"
     desk.use(asking)
-    agent(desk.kernel, "ask", cell_id="asking")
+    agent(desk, "ask", cell_id="asking")
     for _ in range(2):
         desk.kill()
         desk.use(f"ScriptedModel([{DONE}])")
@@ -426,4 +421,4 @@ def test_kill_during_journal_write_tears_no_entry(desk: Desk) -> None:
             desk.events(turn)
     ledger = (desk.folder / "ledger.txt").read_text()
     assert len(ledger) <= len(WRITES)
-    assert_usable(desk.kernel, desk.use)
+    assert_usable(desk)

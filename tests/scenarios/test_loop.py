@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -11,20 +12,9 @@ import pytest
 from parsimony_kernel.agent.failure import Action, DefaultPolicy, Failure, FailureKind
 from parsimony_kernel.agent.loop import resume_run
 from parsimony_kernel.agent.run import MAX_CALLS
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.chat import Completion, Delta, ModelRequest, Usage
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    BudgetWarning,
-    Handoff,
-    Heartbeat,
-    LLMCallCompleted,
-    RunCompleted,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import FailureType
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.llm.chokepoint import FINISHING_S
@@ -33,7 +23,7 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, 
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import ToolResult, tool
 
-from .loops import DONE, DOWN, actions, bare, begun, gather, run
+from .loops import DONE, DOWN, actions, bare, begun, errors, gather, run
 
 
 @tool
@@ -42,23 +32,15 @@ async def look(at: str = "", deep: Any = None) -> dict[str, str]:
     return {"seen": at}
 
 
-async def play(steps: Sequence[Step], *tools: Any) -> list[AgentEvent]:
+async def play(steps: Sequence[Step], *tools: Any) -> list[ev.AgentEvent]:
     model = ScriptedModel(steps)
     events = await run(bare(model=model, tools=tools))
     model.assert_exhausted()
     return events
 
 
-def kinds(events: Sequence[AgentEvent]) -> list[str]:
+def kinds(events: Sequence[ev.AgentEvent]) -> list[str]:
     return [str(getattr(event, "type", "")) for event in events]
-
-
-def errors(events: Sequence[AgentEvent]) -> list[tuple[str, str | None, int]]:
-    return [
-        (str(e.failure.kind) if e.failure else "", e.action, e.attempt)
-        for e in events
-        if isinstance(e, AgentError)
-    ]
 
 
 @tool
@@ -82,9 +64,9 @@ async def test_run_emits_events_in_order() -> None:
         "run_completed",
     ]
     observed = events[3]
-    assert isinstance(observed, ToolResultObserved)
+    assert isinstance(observed, ev.ToolResultObserved)
     assert json.loads(observed.content)["result"] == {"seen": "x"}
-    assert events[-1] == RunCompleted(summary="seen x")
+    assert events[-1] == ev.RunCompleted(summary="seen x")
 
 
 @pytest.mark.parametrize("said", ["The mean is 3.", "Fertig: 3"])
@@ -92,7 +74,7 @@ async def test_final_text_completes_finished_run(said: str) -> None:
     """What a model says when its work is done is the answer; nobody asks for it again."""
     events = await play([call("look", at="x"), say(said)], look)
     assert errors(events) == []
-    assert events[-1] == RunCompleted(summary=said)
+    assert events[-1] == ev.RunCompleted(summary=said)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +87,7 @@ async def test_text_does_not_complete_open_run(before: list[Step]) -> None:
     steps = [*before, say("So."), call("plan", parts=["a"], done=["a"]), end]
     events = await play(steps, look, break_down, plan)
     assert errors(events)[-1:] == [("no_progress", "narrow_scope", 1)]
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_loop_record_answers_every_call() -> None:
@@ -130,9 +112,9 @@ def used(completion: Completion, tokens: int) -> Completion:
     return replace(completion, usage=Usage(tokens, 0))
 
 
-def asked(events: Sequence[AgentEvent]) -> UserInputRequested:
+def asked(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
     last = events[-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     return last
 
 
@@ -153,7 +135,7 @@ async def test_budget_question_allows_as_much_again() -> None:
     assert "9,000 of 10,000 tokens" in (again.context or "")
     assert len(model.requests) == 2
     finished = await gather(resume_run(who, again.suspension_record, "Go on"))
-    assert finished[-1] == RunCompleted(summary="ok")
+    assert finished[-1] == ev.RunCompleted(summary="ok")
 
 
 @tool(name="look")
@@ -167,8 +149,8 @@ async def test_near_budget_model_is_warned_once_and_context_shrinks() -> None:
     steps = [used(call("look", at=at), used_by) for at, used_by in used_by_each]
     model = ScriptedModel([*steps, call("look", at="d"), DONE])
     events = await run(bare(model=model, tools=[look_long], max_tokens=100_000))
-    warnings = [event for event in events if isinstance(event, BudgetWarning)]
-    assert warnings == [BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
+    warnings = [event for event in events if isinstance(event, ev.BudgetWarning)]
+    assert warnings == [ev.BudgetWarning(guard="tokens", used=80_000, limit=100_000)]
     told = ["budget" in request.messages[-1]["content"] for request in model.requests]
     assert told == [False, False, False, True, False]
 
@@ -196,18 +178,12 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
 
     paid = call("refund", payment="P9")
     model = ScriptedModel(
-        [
-            used(paid, 1_000),
-            used(call("look", at="x"), 82_000),
-            call("look", at="y"),
-            paid,
-            DONE,
-        ]
+        [used(paid, 1_000), used(call("look", at="x"), 82_000), call("look", at="y"), paid, DONE]
     )
     state = begun()
     events = await run(bare(model=model, tools=[look, refund], max_tokens=100_000), state=state)
-    assert [type(e) for e in events if isinstance(e, BudgetWarning)] == [BudgetWarning]
-    assert isinstance(events[-1], RunCompleted)
+    assert [type(e) for e in events if isinstance(e, ev.BudgetWarning)] == [ev.BudgetWarning]
+    assert isinstance(events[-1], ev.RunCompleted)
     assert refunds == ["P9"]
 
     said = [m for m in model.requests[-1].messages if m["role"] in ("assistant", "tool")]
@@ -225,57 +201,44 @@ async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> N
     assert "shortened" not in json.dumps(kept)
 
 
-class Murmuring:
-    """Says something every ten seconds, for ever."""
+class Slow:
+    """Says and thinks a word behind each of ``waits``, and then is done."""
 
-    name = "murmuring"
+    name = "slow"
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, waits: Iterable[float]) -> None:
         self._clock = clock
+        self._waits = waits
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        while True:
-            await self._clock.sleep(10)
-            yield Delta("hm")
+        for seconds in self._waits:
+            await self._clock.sleep(seconds)
+            yield Delta("hm", reasoning="well")
+        yield DONE
 
 
 async def test_run_time_limit_ends_endless_answer() -> None:
     who = bare(max_execution_time_s=45)
-    who.model_config = Murmuring(who.clock)
+    who.model_config = Slow(who.clock, repeat(10))
     question = asked(await run(who))
     assert question.originating_failure_kind is FailureKind.time_limit
     assert who.clock.monotonic() == 45 + FINISHING_S
 
 
-class Pondering:
-    """Answers after ``seconds`` of silence."""
-
-    name = "pondering"
-
-    def __init__(self, clock: ManualClock, seconds: float) -> None:
-        self._clock = clock
-        self._seconds = seconds
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        yield Delta(reasoning="well")
-        await self._clock.sleep(self._seconds)
-        yield replace(DONE, choices=DONE.choices)
-
-
 async def test_heartbeat_shows_silent_model() -> None:
     who = bare()
-    who.model_config = Pondering(who.clock, 50)
+    who.model_config = Slow(who.clock, (0, 50))
     events = await run(who)
-    beats = [event for event in events if isinstance(event, Heartbeat)]
-    assert beats == [Heartbeat(model="pondering", silent_s=s) for s in (20, 40)]
-    assert isinstance(events[-1], RunCompleted)
+    beats = [event for event in events if isinstance(event, ev.Heartbeat)]
+    assert beats == [ev.Heartbeat(model="slow", silent_s=s) for s in (20, 40)]
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_fallback_model_takes_over_after_retries() -> None:
     first, second = ScriptedModel([DOWN] * 4, "first"), ScriptedModel([DONE], "second")
     who = bare(model=[first, second])
     events = await run(who)
-    told = [event for event in events if isinstance(event, AgentError)]
+    told = [event for event in events if isinstance(event, ev.AgentError)]
     assert [(e.action, e.attempt, e.fallback) for e in told] == [
         ("retry", 1, None),
         ("retry", 2, None),
@@ -283,7 +246,7 @@ async def test_fallback_model_takes_over_after_retries() -> None:
         ("retry", 1, "second"),
     ]
     assert who.clock.slept == [1, 2, 4]
-    answered = [event.model for event in events if isinstance(event, LLMCallCompleted)]
+    answered = [event.model for event in events if isinstance(event, ev.LLMCallCompleted)]
     assert answered == ["second"]
 
 
@@ -299,7 +262,7 @@ async def test_at_most_twelve_requests_fail_in_a_row() -> None:
     who = bare(model=models)
     who.policy = Stubborn()
     last = (await run(who))[-1]
-    assert isinstance(last, Handoff)
+    assert isinstance(last, ev.Handoff)
     assert sum(len(model.requests) for model in models) == 12
 
 
@@ -324,7 +287,7 @@ async def test_approved_loop_may_continue() -> None:
     question = asked(await run(who))
     assert question.originating_failure_kind is FailureKind.loop_detected
     went_on = await gather(resume_run(who, question.suspension_record, "do it once more"))
-    assert went_on[-1] == RunCompleted(summary="ok")
+    assert went_on[-1] == ev.RunCompleted(summary="ok")
 
 
 # Broken hosts.
@@ -361,7 +324,7 @@ async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[
     setattr(who.policy, name, answer)
     events = await run(who)
     assert actions(events) == ["retry"]
-    assert events[-1] == RunCompleted(summary="ok")
+    assert events[-1] == ev.RunCompleted(summary="ok")
     assert who.clock.slept == [1.0]
 
 
@@ -369,7 +332,7 @@ async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[
 async def test_wait_never_exceeds_remaining_time(wait: float) -> None:
     who = bare(DOWN, DONE, tools=[look])
     setattr(who.policy, "backoff", lambda *_: wait)  # noqa: B010
-    assert isinstance((await run(who))[-1], RunCompleted)
+    assert isinstance((await run(who))[-1], ev.RunCompleted)
     assert sum(who.clock.slept) <= 60
 
 
@@ -379,7 +342,7 @@ async def test_policy_retrying_a_limit_meets_it_once_more(limits: dict[str, Any]
     setattr(who.policy, "decide", lambda *_: Action.retry)  # noqa: B010
     events = await run(who)
     assert actions(events) == ["retry"]
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
 
 
 @pytest.mark.parametrize("name", ["models", "tools", "gate", "drain", "variables", "effects"])
@@ -387,7 +350,7 @@ async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
     who = bare(call("look", at="x"), DONE, tools=[look])
     setattr(who.hooks, name, breaks)
     last = (await run(who))[-1]
-    assert isinstance(last, Handoff)
+    assert isinstance(last, ev.Handoff)
     assert "RuntimeError: broken" in last.rationale
 
 
@@ -403,9 +366,9 @@ async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
 )
 async def test_invalid_arguments_are_quoted_and_refused(arguments: str) -> None:
     events = await run(bare(raw_call("look", arguments), DONE, tools=[look]))
-    begun = next(event for event in events if isinstance(event, ToolEvent))
+    begun = next(event for event in events if isinstance(event, ev.ToolEvent))
     assert len(json.dumps(begun.arguments)) < 3_000
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_calls_per_answer_are_limited() -> None:
@@ -433,7 +396,7 @@ async def test_tool_time_is_not_run_time() -> None:
         who.clock.advance(4)
 
     who = bare(waits, DONE, tools=[wait], max_execution_time_s=10)
-    assert isinstance((await run(who))[-1], RunCompleted)
+    assert isinstance((await run(who))[-1], ev.RunCompleted)
     assert who.clock.monotonic() == 80
 
 

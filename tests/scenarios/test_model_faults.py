@@ -5,20 +5,21 @@ that learns enters it exactly once, and one that never does enters nothing by mi
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, repeat
+from typing import Any
 
 import pytest
 
 from parsimony_kernel.core.chat import Completion, answer
 from parsimony_kernel.core.events import Handoff, RunCompleted, ToolEvent, UserInputRequested
 from parsimony_kernel.core.kinds import FailureKind, FailureType
-from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, LoopbackProvider, Reply, Wire
+from parsimony_kernel.testing.provider import CONTENT_POLICY, Faulty, Reply, Wire
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
 from tests.llm.dialects import LITELLM_WARNINGS
 
-from .agents import Tally, ended_by, run_at
+from .agents import ended_by, run_with
 from .notebooks import begun
 
 pytestmark = LITELLM_WARNINGS
@@ -70,34 +71,28 @@ MENDED = (
 )
 
 
-def numbered_rows(cases: Iterable[Mended]) -> list[str]:
+def numbered(cases: Sequence[Any]) -> list[str]:
     return [f"{case.row}, {number}" for number, case in enumerate(cases, start=1)]
 
 
 @pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
-@pytest.mark.parametrize("case", MENDED, ids=numbered_rows(MENDED))
+@pytest.mark.parametrize("case", MENDED, ids=numbered(MENDED))
 async def test_single_mistake_is_explained_and_recovered(
     case: Mended, before_the_effect: bool
 ) -> None:
     script = (case.wrong, ADD, DONE) if before_the_effect else (ADD, case.wrong, DONE)
-    tally = Tally()
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally)
-    provider.assert_exhausted()
+    ran = await run_with(script)
     assert ran.last == RunCompleted(summary="1 was entered.")
     assert ran.result.ok
     assert not ran.result.failed
-    assert tally.effects == [1]
+    assert ran.effects == [1]
     assert ran.errors == list(case.errors)
     assert ran.waits == ()
-    read = [
-        str(m.get("content")) for m in provider.requests[2 - before_the_effect].body["messages"]
-    ]
+    read = [str(m.get("content")) for m in ran.requests[2 - before_the_effect].body["messages"]]
     assert any(re.search(case.told, text) for text in read)
 
 
 async def test_duplicate_call_ids_run_once_each() -> None:
-    tally = Tally()
     script = [
         calls(
             raw_call("look", '{"at": "x"}', call_id="a"), raw_call("add", '{"n": 1}', call_id="a")
@@ -105,13 +100,11 @@ async def test_duplicate_call_ids_run_once_each() -> None:
         raw_call("look", '{"at": "y"}', call_id="a"),
         raw_call("return_done", '{"summary": "1 was entered."}', call_id="a"),
     ]
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally)
-    provider.assert_exhausted()
+    ran = await run_with(script)
     assert isinstance(ran.last, RunCompleted)
     assert ran.errors == []
-    assert tally.effects == [1]
-    sent = provider.requests[-1].body["messages"]
+    assert ran.effects == [1]
+    sent = ran.requests[-1].body["messages"]
     made = {each["id"]: each["function"]["name"] for m in sent for each in m.get("tool_calls", ())}
     answered = {m["tool_call_id"]: m["name"] for m in sent if m["role"] == "tool"}
     assert list(made.values()) == ["look", "add", "look"]
@@ -153,34 +146,28 @@ HOPELESS = (
 )
 
 
-@pytest.mark.parametrize(
-    "case", HOPELESS, ids=[f"{case.row}, {n}" for n, case in enumerate(HOPELESS, start=1)]
-)
+@pytest.mark.parametrize("case", HOPELESS, ids=numbered(HOPELESS))
 async def test_incorrigible_model_is_handed_off_without_effect(case: Hopeless) -> None:
-    tally = Tally()
-    with LoopbackProvider(case.answers) as provider:
-        ran = await run_at(provider, tally)
+    ran = await run_with(case.answers)
     last = ran.handed_off(case.kind)
     assert last.rationale
     assert last.blockers
-    assert tally.effects == []
-    assert len(provider.requests) == case.requests
+    assert ran.effects == []
+    assert len(ran.requests) == case.requests
     assert ran.errors == list(case.errors)
 
 
 @pytest.mark.parametrize("same", [call("look", at="x"), ADD], ids=["reads", "has an effect"])
 async def test_endless_repeated_call_becomes_a_question(same: Completion) -> None:
-    tally = Tally()
     name = same.message.tool_calls[0].function.name
-    with LoopbackProvider(repeat(same)) as provider:
-        ran = await run_at(provider, tally)
+    ran = await run_with(repeat(same))
     assert isinstance(ran.last, UserInputRequested)
     assert ran.last.originating_failure_kind is FailureKind.loop_detected
     assert ran.result.suspended
     assert 1 < begun(ran.events, name) < 8
-    assert len(provider.requests) < 8
+    assert len(ran.requests) < 8
     # Two runs show the same; what would be the third is refused, and then asked about.
-    assert len(tally.effects) == (2 if name == "add" else 0)
+    assert len(ran.effects) == (2 if name == "add" else 0)
 
 
 @pytest.mark.parametrize(
@@ -189,26 +176,21 @@ async def test_endless_repeated_call_becomes_a_question(same: Completion) -> Non
     ids=["unknown", "wrong argument", "invalid JSON"],
 )
 async def test_refused_call_repeated_between_good_ones_ends(refused: Completion) -> None:
-    tally = Tally()
     name = refused.message.tool_calls[0].function.name
     good = (call("look", at=str(n)) for n in count())
     script = (step for each in good for step in (refused, each))
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally)
+    ran = await run_with(script)
     assert isinstance(ran.last, UserInputRequested | Handoff)
     assert not ran.result.ok
     assert 1 < begun(ran.events, name) < 8
-    assert tally.effects == []
+    assert ran.effects == []
 
 
 CLAIM = call("return_done", summary="7319 was entered, and the result is in `df_ledger`.")
 
 
 async def test_unseen_success_is_refused_once_then_marked() -> None:
-    tally = Tally()
-    with LoopbackProvider([CLAIM, CLAIM]) as provider:
-        ran = await run_at(provider, tally, "Enter one number into the ledger.")
-    provider.assert_exhausted()
+    ran = await run_with([CLAIM, CLAIM], "Enter one number into the ledger.")
     assert isinstance(ran.last, RunCompleted)
     told = [e for e in ran.events if isinstance(e, ToolEvent) and e.completed]
     assert [event.ok for event in told] == [False, True]
@@ -216,4 +198,4 @@ async def test_unseen_success_is_refused_once_then_marked() -> None:
     assert told[0].failure.type is FailureType.HALLUCINATED_STATE
     assert all("`df_ledger`" in str((event.result or {})["not_found"]) for event in told)
     assert ran.errors == []
-    assert tally.effects == []
+    assert ran.effects == []

@@ -10,14 +10,8 @@ import pytest
 
 from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.agent.loop import run_loop
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
@@ -66,11 +60,11 @@ class Desk:
 
         self.agent.tools = Tools([noted]) + self.agent.tools
 
-    def events(self) -> AsyncGenerator[AgentEvent, None]:
+    def events(self) -> AsyncGenerator[ev.AgentEvent, None]:
         self.state = begun()
         return run_loop(self.agent, self.state, cancellation=self.stop)
 
-    async def run(self) -> list[AgentEvent]:
+    async def run(self) -> list[ev.AgentEvent]:
         async with asyncio.timeout(30):
             return [event async for event in self.events()]
 
@@ -104,10 +98,10 @@ async def test_reading_calls_overlap_and_keep_order() -> None:
     desk.named("b", at_once, **READS)
     desk.named("c", ends_first, **READS)
     events = await desk.run()
-    assert isinstance(events[-1], RunCompleted)
+    assert isinstance(events[-1], ev.RunCompleted)
     assert desk.ended[-1] == "a"
     assert [each["result"] for each in desk.results()[:3]] == ["seen a0", "seen b1", "seen c2"]
-    steps = [(each.tool_name, each.completed) for each in events if isinstance(each, ToolEvent)]
+    steps = [(each.tool_name, each.completed) for each in events if isinstance(each, ev.ToolEvent)]
     assert steps[:6] == [(name, ended) for name in "abc" for ended in (False, True)]
 
 
@@ -133,7 +127,7 @@ async def test_other_calls_wait_their_turn(first: dict[str, Any], second: dict[s
 
     desk.named("a", slow, **first)
     desk.named("b", look, **second)
-    assert isinstance((await desk.run())[-1], RunCompleted)
+    assert isinstance((await desk.run())[-1], ev.RunCompleted)
     assert before == ["a"]
 
 
@@ -147,7 +141,7 @@ async def test_stop_ends_every_running_call() -> None:
     desk.named("a", for_ever, **READS)
     desk.named("b", stop, **READS)
     events = await desk.run()
-    assert isinstance(events[-1], RunCancelled)
+    assert isinstance(events[-1], ev.RunCancelled)
     assert (desk.begun, desk.ended) == (["a", "b"], [])
     assert sorted(desk.stopped) == ["a", "b"]
 
@@ -166,7 +160,7 @@ async def test_abandoned_run_ends_its_calls() -> None:
     desk.named("b", hangs, **READS)
     async with asyncio.timeout(30), aclosing(desk.events()) as events:
         async for event in events:
-            if isinstance(event, ToolEvent) and event.completed:
+            if isinstance(event, ev.ToolEvent) and event.completed:
                 break
     assert (desk.ended, desk.stopped) == (["a"], ["b"])
 
@@ -186,7 +180,7 @@ async def test_nothing_starts_behind_a_waiting_approval() -> None:
     desk.named("b", at_once, reaches=lambda given: ("b talks to a stranger",), **READS)
     desk.named("c", at_once, **READS)
     asked = (await desk.run())[-1]
-    assert isinstance(asked, UserInputRequested)
+    assert isinstance(asked, ev.UserInputRequested)
     assert desk.begun == ["a"]
     held = asked.suspension_record.pending_call
     assert held is not None

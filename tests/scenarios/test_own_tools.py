@@ -1,15 +1,12 @@
 """A typed function of the notebook as a tool, in a real kernel."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from parsimony_kernel.testing.kernel_process import LiveKernel
+from .kernels import Desk
 
 pytestmark = pytest.mark.kernel
-
-Use = Callable[[str], None]
 
 DEFINE = '''
 def area(width: float, height: float = 1.0) -> float:
@@ -19,7 +16,8 @@ half = 0.5
 '''
 
 
-def test_agent_code_cannot_change_tools_or_model(kernel: LiveKernel, use: Use) -> None:
+def test_agent_code_cannot_change_tools_or_model(shared: Desk) -> None:
+    kernel = shared.kernel
     kernel.run(DEFINE)
     kernel.run("def more(x: int) -> int:\n    return x")
     settings = {"mcpServers": {"raw": {"command": "touch", "args": ["started"]}}}
@@ -27,7 +25,7 @@ def test_agent_code_cannot_change_tools_or_model(kernel: LiveKernel, use: Use) -
     adds = "tools --yes add mcp:raw"
     changes = ("tools add more", "tools remove area", "model offline", adds)
     steps = [f"call('run_code', code='%agent {change}')" for change in changes]
-    use(f"ScriptedModel([{', '.join(steps)}, call('return_done', summary='done')])")
+    shared.use(f"ScriptedModel([{', '.join(steps)}, call('return_done', summary='done')])")
     kernel.run("%agent tools add area")
     turn = kernel.run("%%agent --approve auto\nchange it", cell_id="change").text
     assert "still running" in turn

@@ -10,17 +10,11 @@ import pytest
 
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.outcomes import diagnose
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import RAISED
 from parsimony_kernel.core.chat import FunctionCall, ToolCall
 from parsimony_kernel.core.conversation import opening
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCancelled,
-    RunCompleted,
-    UserInputRequested,
-    is_terminal,
-)
 from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType, TriageContext
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval
@@ -65,7 +59,7 @@ def agent(
 
 async def gather(
     who: SimpleNamespace, cancellation: CancellationRequest | None = None
-) -> list[AgentEvent]:
+) -> list[ev.AgentEvent]:
     state = RunState(messages=opening("go", ""), started_monotonic_s=0.0)
     return await run(who, state=state, cancellation=cancellation)
 
@@ -76,11 +70,11 @@ async def test_policy_cannot_answer_an_approval(scripted: Any, tmp_path: Path, s
     session = scripted(call("run_code", code=SHELL), DONE)
     options = TurnOptions(approve=Approval.guarded, procedure="policy.yaml")
     last = [event async for event in session.turn("do it", cell_key="a", options=options)][-1]
-    assert isinstance(last, UserInputRequested)
+    assert isinstance(last, ev.UserInputRequested)
     assert last.question == "May this code run?"
     assert not (tmp_path / "made").exists()
     answered = [event async for event in session.resume("Run it")]
-    assert isinstance(answered[-1], RunCompleted)
+    assert isinstance(answered[-1], ev.RunCompleted)
     assert (tmp_path / "made").exists()
 
 
@@ -89,7 +83,7 @@ async def test_rollback_example_keeps_work_at_a_limit(scripted: Any, tmp_path: P
     session = scripted(call("run_code", code="a = 1"), call("run_code", code="b = 2"), DONE)
     options = TurnOptions(procedure="recovery.yaml", max_iterations=2)
     events = [event async for event in session.turn("do it", cell_key="a", options=options)]
-    assert isinstance(events[-1], UserInputRequested)
+    assert isinstance(events[-1], ev.UserInputRequested)
     assert session.executor.variables() == {"a": 1, "b": 2}
 
 
@@ -98,14 +92,14 @@ async def test_hanging_strategy_costs_only_its_timeout() -> None:
     who = agent(BROKEN, DONE, policy=policy)
     events = await gather(who)
     assert actions(events) == ["retry"]
-    assert events[-1] == RunCompleted(summary="ok")
+    assert events[-1] == ev.RunCompleted(summary="ok")
     assert who.clock.monotonic() == 30.0
 
 
 async def test_hanging_strategy_ends_with_run_time() -> None:
     who = agent(BROKEN, policy=FailurePolicy(default=hangs), max_execution_time_s=7)
     events = await gather(who)
-    assert isinstance(events[-1], UserInputRequested)
+    assert isinstance(events[-1], ev.UserInputRequested)
     assert events[-1].originating_failure_kind is FailureKind.time_limit
     assert who.clock.monotonic() == 7.0
 
@@ -119,7 +113,7 @@ async def test_stop_during_strategy_cancels_run() -> None:
         return plan
 
     who = agent(BROKEN, policy=FailurePolicy(default=asked_to_stop))
-    assert (await gather(who, stop))[-1] == RunCancelled(reason="enough")
+    assert (await gather(who, stop))[-1] == ev.RunCancelled(reason="enough")
 
 
 ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("broken")]
@@ -128,9 +122,9 @@ ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("
 @pytest.mark.parametrize("exc", ENDS, ids=lambda exc: type(exc).__name__)
 async def test_raising_strategy_or_classifier_ends_with_an_event(exc: BaseException) -> None:
     events = await gather(agent(BROKEN, DONE, classify=raising(exc)))
-    assert events[-1] == RunCompleted(summary="ok")
+    assert events[-1] == ev.RunCompleted(summary="ok")
     events = await gather(agent(BROKEN, DONE, policy=FailurePolicy(default=raising(exc))))
-    assert is_terminal(events[-1])
+    assert ev.is_terminal(events[-1])
 
 
 async def judged(classify: Any, clock: ManualClock, **limits: Any) -> FailureType:

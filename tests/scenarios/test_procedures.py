@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.config import ActionContract
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    RunCompleted,
-    ToolEvent,
-    UserInputRequested,
-)
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
@@ -47,39 +41,39 @@ def start(scripted: Starting, tmp_path: Path) -> Starting:
     return scripted
 
 
-async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[AgentEvent]:
+async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[ev.AgentEvent]:
     options = TurnOptions(procedure=procedure)
     return await gather(session.turn("do it", cell_key="a", options=options))
 
 
-def refused(events: list[AgentEvent]) -> list[tuple[str, Any, Any]]:
+def refused(events: list[ev.AgentEvent], *told: str) -> list[tuple[Any, ...]]:
+    """The tools that were refused, and what was ``told`` of each."""
     return [
-        (event.tool_name, event.result["error"], event.result["valid_next_actions"][0])
+        (event.tool_name, *(event.result[name] for name in told))
         for event in events
-        if isinstance(event, ToolEvent) and event.result and "error" in event.result
+        if isinstance(event, ev.ToolEvent) and event.result and "error" in event.result
     ]
 
 
 async def test_out_of_order_step_is_refused_with_options(start: Starting) -> None:
     events = await ask(start(SAVE, LOOK, SAVE, DONE))
-    assert refused(events) == [("return_dataset", "invalid_transition", "run_code")]
-    assert isinstance(events[-1], RunCompleted)
+    [(*told, following)] = refused(events, "error", "valid_next_actions")
+    assert (told, following[0]) == (["return_dataset", "invalid_transition"], "run_code")
+    assert isinstance(events[-1], ev.RunCompleted)
 
 
 async def test_suspended_procedure_resumes_in_another_process(start: Starting) -> None:
     first = start(LOOK, call("ask_user", question="Publish it?"))
-    assert isinstance((await ask(first))[-1], UserInputRequested)
+    assert isinstance((await ask(first))[-1], ev.UserInputRequested)
     second = start(LOOK, DONE)
     events = await gather(second.resume("yes"))
-    assert refused(events) == [("run_code", "invalid_transition", "return_dataset")]
+    [(*told, following)] = refused(events, "error", "valid_next_actions")
+    assert (told, following[0]) == (["run_code", "invalid_transition"], "return_dataset")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        (None, "cannot be read"),
-        (PUBLISH_LAST.replace("run_code", "run_cod"), "run_cod"),
-    ],
+    [(None, "cannot be read"), (PUBLISH_LAST.replace("run_code", "run_cod"), "run_cod")],
 )
 async def test_impossible_task_file_is_reported_before_running(
     start: Starting, tmp_path: Path, text: str | None, said: str
@@ -92,25 +86,17 @@ async def test_impossible_task_file_is_reported_before_running(
     assert session.turns() == ()
 
 
-async def follow(session: NotebookSession, folder: Path, text: str) -> list[AgentEvent]:
+async def follow(session: NotebookSession, folder: Path, text: str) -> list[ev.AgentEvent]:
     (folder / "task.yaml").write_text(text)
     return await ask(session, "task.yaml")
-
-
-def refusals(events: list[AgentEvent]) -> list[tuple[str, str]]:
-    return [
-        (event.tool_name, event.result["reason"])
-        for event in events
-        if isinstance(event, ToolEvent) and event.result and "error" in event.result
-    ]
 
 
 async def test_rule_is_enforced_and_reminder_comes_last(start: Starting, tmp_path: Path) -> None:
     model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
     session = start(model=model)
     events = await follow(session, tmp_path, "forbid_imports: os\nconstraints: Be kind.\n")
-    assert refusals(events) == [("run_code", "it breaks the rule forbid_imports: os")]
-    assert isinstance(events[-1], RunCompleted)
+    assert refused(events, "reason") == [("run_code", "it breaks the rule forbid_imports: os")]
+    assert isinstance(events[-1], ev.RunCompleted)
     for request in model.requests:
         pinned = request.messages[-1]["content"].split("<pinned_constraints>")[1]
         assert "Be kind." in pinned
@@ -120,19 +106,19 @@ async def test_rule_is_enforced_and_reminder_comes_last(start: Starting, tmp_pat
 async def test_call_limit_counts_calls_before_suspension(start: Starting, tmp_path: Path) -> None:
     first = start(LOOK, call("ask_user", question="Go on?"))
     events = await follow(first, tmp_path, "max_tool_calls: 1\n")
-    assert isinstance(events[-1], UserInputRequested)
+    assert isinstance(events[-1], ev.UserInputRequested)
     model = ScriptedModel([COUNT, DONE])
     second = start(model=model)
     events = await gather(second.resume("yes"))
-    assert refusals(events) == [("run_code", "it breaks the rule max_tool_calls: 1")]
-    assert isinstance(events[-1], RunCompleted)
+    assert refused(events, "reason") == [("run_code", "it breaks the rule max_tool_calls: 1")]
+    assert isinstance(events[-1], ev.RunCompleted)
     assert "- max_tool_calls: 1" in model.requests[0].messages[0]["content"]
 
 
 async def test_task_file_policy_handles_failure_type(start: Starting, tmp_path: Path) -> None:
     session = start(call("run_code", code="1/0"))
     events = await follow(session, tmp_path, "policy:\n  UNKNOWN: escalate\n")
-    assert isinstance(events[-1], Handoff)
+    assert isinstance(events[-1], ev.Handoff)
     assert "ZeroDivisionError" in events[-1].rationale
 
 

@@ -15,13 +15,7 @@ import pytest
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import service_of
-from parsimony_kernel.core.events import (
-    Handoff,
-    LLMCallCompleted,
-    RunCompleted,
-    TextDelta,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.litellm_model import import_litellm
@@ -42,14 +36,7 @@ from parsimony_kernel.testing.provider import (
 from parsimony_kernel.testing.scripted import call, calls
 from tests.llm.dialects import LITELLM_WARNINGS
 
-from .agents import (
-    MODEL,
-    Tally,
-    agent_at,
-    config_of,
-    drive,
-    run_at,
-)
+from .agents import MODEL, Tally, agent_at, config_of, drive, run_with
 
 pytestmark = LITELLM_WARNINGS
 
@@ -93,14 +80,11 @@ def named(case: Broken) -> str:
 @pytest.mark.parametrize("case", BROKEN, ids=named)
 async def test_lost_answer_is_retried_after_a_wait(case: Broken, before_the_effect: bool) -> None:
     script = (*case.faults, ADD, DONE) if before_the_effect else (ADD, *case.faults, DONE)
-    tally = Tally()
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally)
-    provider.assert_exhausted()
-    assert ran.last == RunCompleted(summary="1 was entered.")
+    ran = await run_with(script)
+    assert ran.last == ev.RunCompleted(summary="1 was entered.")
     assert ran.result.ok
     assert not ran.result.failed
-    assert tally.effects == [1]
+    assert ran.effects == [1]
     assert ran.errors == [
         ("transient_provider", "retry", attempt + 1) for attempt in range(len(case.faults))
     ]
@@ -118,46 +102,36 @@ ODD = (Wire.comments, Wire.split_bytes, Wire.crlf, Wire.doubled_done, *UNCOUNTED
 @pytest.mark.parametrize("wire", ODD)
 async def test_wire_oddity_is_no_failure(wire: Wire) -> None:
     words = "Grüße — 你好, ich trage 1 ein."
-    tally = Tally()
     script = [
         Faulty(wire, calls(ADD, text=words)),
         Faulty(wire, call("return_done", summary="1 — 你好 — was entered.")),
     ]
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally, "Enter 1 — 你好.")
-    provider.assert_exhausted()
-    assert ran.last == RunCompleted(summary="1 — 你好 — was entered.")
+    ran = await run_with(script, "Enter 1 — 你好.")
+    assert ran.last == ev.RunCompleted(summary="1 — 你好 — was entered.")
     assert ran.errors == []
-    assert tally.effects == [1]
-    assert "".join(e.content for e in ran.events if isinstance(e, TextDelta)) == words
+    assert ran.effects == [1]
+    assert "".join(e.content for e in ran.events if isinstance(e, ev.TextDelta)) == words
 
 
 @pytest.mark.parametrize(
     ("fault", "says"),
-    [
-        (UNAUTHORIZED, "did not accept the API key"),
-        (UNKNOWN_MODEL, "does not know the model"),
-    ],
+    [(UNAUTHORIZED, "did not accept the API key"), (UNKNOWN_MODEL, "does not know the model")],
 )
 async def test_permanent_fault_is_asked_once_and_handed_off(fault: HttpError, says: str) -> None:
-    tally = Tally()
-    with LoopbackProvider([ADD, fault]) as provider:
-        ran = await run_at(provider, tally)
-    provider.assert_exhausted()
+    ran = await run_with([ADD, fault])
     last = ran.handed_off(FailureKind.capability_gap)
     assert says in last.rationale
     assert says in last.blockers[0]
     assert last.suggested_next_steps
     assert (ran.errors, ran.waits) == ([], ())
-    assert tally.effects == [1]
+    assert ran.effects == [1]
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, None), (404, "model_not_found")])
 async def test_key_echoed_in_prose_is_removed(status: int, code: str | None) -> None:
     echo = HttpError(status, "There is nothing here for {key}, sorry.", code)
-    with LoopbackProvider([echo]) as provider:
-        ran = await run_at(provider, Tally())
-    assert isinstance(ran.last, Handoff)
+    ran = await run_with([echo])
+    assert isinstance(ran.last, ev.Handoff)
     assert f"nothing here for {REDACTED}, sorry" in ran.last.rationale
 
 
@@ -174,13 +148,11 @@ async def test_missing_client_package_is_handed_off_at_once(
         raise litellm.APIConnectionError("Connection error.", "openai", MODEL) from missing
 
     monkeypatch.setattr(litellm, "acompletion", acompletion)
-    tally = Tally()
-    with LoopbackProvider() as provider:
-        ran = await run_at(provider, tally)
+    ran = await run_with(())
     last = ran.handed_off(FailureKind.capability_gap)
     assert "client library cannot be used: No module named 'tiktoken'" in last.rationale
     assert last.suggested_next_steps
-    assert (ran.errors, ran.waits, provider.requests) == ([], (), [])
+    assert (ran.errors, ran.waits, ran.requests) == ([], (), [])
 
 
 @pytest.mark.parametrize(
@@ -202,18 +174,18 @@ async def test_breaker_blocks_provider_until_one_probe(fault: HttpError) -> None
 
         third = await drive(agent, provider)
         assert (third.errors, len(provider.requests)) == ([], 5)
-        assert isinstance(third.last, Handoff)
+        assert isinstance(third.last, ev.Handoff)
         assert " s" in third.last.rationale
 
         for ran in (first, second, third):
-            assert isinstance(ran.last, Handoff)
+            assert isinstance(ran.last, ev.Handoff)
             assert ran.last.failure is not None
             assert ran.last.failure.kind is FailureKind.transient_provider
             assert ran.result.failed
         assert isinstance(agent.clock, ManualClock)
         agent.clock.advance(61)
         probe = await drive(agent, provider)
-        assert isinstance(probe.last, Handoff)
+        assert isinstance(probe.last, ev.Handoff)
         assert len(provider.requests) == 6
         assert breaker_state(agent) == "open"
     assert tally.effects == []
@@ -231,43 +203,37 @@ def window(characters: int, answers: Iterator[Reply]) -> Callable[[dict[str, Any
 
 
 async def test_overflowing_conversation_is_compacted() -> None:
-    tally = Tally()
     answers = iter((ADD, *(calls(call("fetch", page=n)) for n in range(3)), DONE))
-    with LoopbackProvider(itertools.repeat(window(6_000, answers))) as provider:
-        ran = await run_at(provider, tally)
-    assert isinstance(ran.last, RunCompleted)
+    ran = await run_with(itertools.repeat(window(6_000, answers)))
+    assert isinstance(ran.last, ev.RunCompleted)
     assert ran.result.ok
-    assert tally.effects == [1]
+    assert ran.effects == [1]
     assert ran.errors == [("scope_too_large", "narrow_scope", 1)]
     assert next(answers, None) is None
 
 
 async def test_incompressible_request_is_handed_off() -> None:
-    tally = Tally()
-    with LoopbackProvider(itertools.repeat(CONTEXT_LENGTH)) as provider:
-        ran = await run_at(provider, tally)
+    ran = await run_with(itertools.repeat(CONTEXT_LENGTH))
     ran.handed_off(FailureKind.scope_too_large)
-    assert len(provider.requests) <= 3
+    assert len(ran.requests) <= 3
 
 
 @pytest.mark.parametrize("wire", UNCOUNTED)
 async def test_token_budget_holds_without_provider_counts(wire: Wire) -> None:
-    tally = Tally()
     script = (Faulty(wire, call("fetch", page=n)) for n in itertools.count())
-    with LoopbackProvider(script) as provider:
-        ran = await run_at(provider, tally, max_tokens=20_000)
-    assert isinstance(ran.last, UserInputRequested)
+    ran = await run_with(script, max_tokens=20_000)
+    assert isinstance(ran.last, ev.UserInputRequested)
     assert ran.last.originating_failure_kind is FailureKind.policy_violation
     assert ran.last.choices == ("Go on", "Stop here")
     assert ran.last.suspension_record.originating_guard == "tokens"
     spent = [
         event.prompt_tokens + event.completion_tokens
         for event in ran.events
-        if isinstance(event, LLMCallCompleted)
+        if isinstance(event, ev.LLMCallCompleted)
     ]
     assert len(spent) > 1
     assert 0 < sum(spent) <= 20_000
-    assert len(provider.requests) == len(spent)
+    assert len(ran.requests) == len(spent)
 
 
 def breaker_state(agent: Agent) -> str:

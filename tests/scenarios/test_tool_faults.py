@@ -19,12 +19,7 @@ import pytest
 
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.choices import OUTCOME, labels_of
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCompleted,
-    ToolEvent,
-    ToolResultObserved,
-)
+from parsimony_kernel.core.events import AgentEvent, RunCompleted, ToolEvent, ToolResultObserved
 from parsimony_kernel.core.kinds import Effect, FailureKind
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor

@@ -67,6 +67,12 @@ def code(source: str = "x = 1", call: str = "c1", **output: Any) -> list[ev.Agen
     return [begun, ended]
 
 
+def failing(source: str = "x = 1", call: str = "c1", **result: Any) -> list[ev.AgentEvent]:
+    """A step that fails, or is refused, with this result."""
+    begun, ended = code(source, call)
+    return [begun, ended.model_copy(update={"ok": False, "result": result})]
+
+
 def figure(spec: dict[str, Any] = SPEC, png: str | None = None) -> dict[str, Any]:
     return {
         "type": "figure",
@@ -155,8 +161,7 @@ RUNS: dict[str, list[ev.AgentEvent]] = {
     "stopped": [started(), ev.PartialRunSummary(missing="the rest", learned_facts=("a fact",))],
     "cancelled": [
         started(),
-        code()[0],
-        code()[1].model_copy(update={"ok": False, "result": {"stopped": True, "error": "x"}}),
+        *failing(stopped=True, error="x"),
         ev.RunCancelled(reason="stopped by the user"),
     ],
 }

@@ -8,6 +8,7 @@ from record_events import (
     SPEC,
     asked_model,
     code,
+    failing,
     figure,
     published,
     question,
@@ -116,23 +117,16 @@ def test_failed_step_has_sentence_and_place() -> None:
     assert step.error == "KeyError: 'yaer'\nin line 2: df['yaer']"
 
 
-def test_step_that_did_not_run_is_refused() -> None:
-    begun, ended = code("df['tmep']")
-    assert isinstance(ended, ev.ToolEvent)
-
-    def state(error: str) -> str:
-        result = {"error": error, "message": "no"}
-        return str(
-            only(
-                replay(
-                    [started(), begun, ended.model_copy(update={"ok": False, "result": result})]
-                ),
-                bl.StepBlock,
-            ).state
-        )
-
-    assert state("validation_failed") == state("unknown_action") == "refused"
-    assert state("action_error") == state("action_timeout") == "failed"
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        *((each, "refused") for each in ("validation_failed", "unknown_action")),
+        *((each, "failed") for each in ("action_error", "action_timeout")),
+    ],
+)
+def test_step_that_did_not_run_is_refused(error: str, state: str) -> None:
+    view = replay([started(), *failing("df['tmep']", error=error, message="no")])
+    assert only(view, bl.StepBlock).state == state
 
 
 def test_published_figure_stays_mentioned() -> None:
@@ -199,25 +193,10 @@ def test_every_ending_names_new_variables(end: ev.AgentEvent) -> None:
     assert view.closed[-1].variables == ("x", "y")  # type: ignore[attr-defined]
 
 
-def test_data_leaving_machine_is_noted_with_request() -> None:
-    notice = "Up to five rows of what you name go to the provider (share: samples)."
-    assert only(replay([started(notice=notice)]), bl.RequestBlock).notice == notice
-    assert only(replay([started()]), bl.RequestBlock).notice == ""
-
-
 def test_retry_pause_is_in_seconds() -> None:
     view = replay([started(), trouble()])
     assert view.activity == "Waiting 2 s before the next try"
     assert "trying again after 2 s, attempt 1 of 3" in record_of(view.blocks)
-
-
-def test_rollback_says_what_it_did() -> None:
-    gone_back = trouble(FailureKind.no_progress).model_copy(
-        update={"action": "narrow_scope", "put_back": "df is as before step 2.", "delay_s": 0.0}
-    )
-    text = record_of(replay([started(), *code(), gone_back]).blocks)
-    assert "going back, attempt 1 of 3" in text
-    assert "Gone back: df is as before step 2." in text
 
 
 def held() -> list[ev.AgentEvent]:

@@ -12,6 +12,7 @@ from record_events import (
     RUNS,
     asked_model,
     code,
+    failing,
     figure,
     published,
     question,
@@ -159,9 +160,8 @@ def test_costly_recovery_is_one_line(event: ev.AgentEvent, line: str) -> None:
 
 
 def test_repaired_step_is_silent_above_fold() -> None:
-    begun, ended = code("1/0", "c1")
-    failed = ended.model_copy(update={"ok": False, "result": {"error": "x", "message": "zero"}})
-    head, work = words(segment(begun, failed, *code("1/1", "c2"), DONE))
+    failed = failing("1/0", error="x", message="zero")
+    head, work = words(segment(*failed, *code("1/1", "c2"), DONE))
     assert "zero" not in head
     assert "zero" in work
 
@@ -304,6 +304,7 @@ def test_column_has_one_format(name: str, dtype: str, cells: list[str], shown: l
     ("rows", "columns", "caption", "note"),
     [
         (2, 1, "2 rows, 1 column", ""),
+        (None, 1, "rows not counted, 1 column", "… 10 more rows"),
         (1, 2, "1 row, 2 columns", ""),
         (344, 1, "344 rows, 1 column", "… 334 more rows"),
         (11, 42, "11 rows, 42 columns", "… 1 more row, 2 more columns"),
@@ -311,14 +312,15 @@ def test_column_has_one_format(name: str, dtype: str, cells: list[str], shown: l
     ],
 )
 def test_table_shows_ten_rows_and_counts_rest(
-    rows: int, columns: int, caption: str, note: str
+    rows: int | None, columns: int, caption: str, note: str
 ) -> None:
     names = [f"c{at}" for at in range(columns)]
-    given = frame(names, [["1"] * columns] * min(rows, 20)) | {"rows": rows}
+    known = min(rows or 20, 20)
+    given = frame(names, [["1"] * columns] * known) | {"rows": rows}
     given["kind"] = "series" if "series" in caption else "table"
     table = table_of(DataFrameObject.model_validate(given))
     assert (table.caption, table.note) == ((caption,), note)
-    assert len(table.rows) == min(rows, 10)
+    assert len(table.rows) == min(known, 10)
 
 
 def test_published_report_names_its_page() -> None:
@@ -418,29 +420,21 @@ def test_choice_is_told_once(summary: str, told: str | None) -> None:
 
 @pytest.mark.parametrize("said", ["KeyError: 'a' at line 1: df['a']", "Something else"])
 def test_failure_reason_is_told_once(said: str) -> None:
-    begun, ended = code("df['a']")
-    failed = ended.model_copy(update={"ok": False, "result": {"message": "KeyError: 'a'"}})
+    failed = failing("df['a']", message="KeyError: 'a'")
     mended = trouble(FailureKind.tool_error).model_copy(
         update={"failure": Failure(FailureKind.tool_error, said), "message": said}
     )
-    work = words(segment(begun, failed, mended, *code("df"), DONE))[1]
+    work = words(segment(*failed, mended, *code("df"), DONE))[1]
     assert "A step failed · trying again" in work
     assert work.count("KeyError: 'a'") == 1
     assert (said in work) is (said == "Something else")
 
 
-def test_uncounted_rows_are_counted_as_known() -> None:
-    told = frame(["a"], [[str(row)] for row in range(40)], "int64")
-    found = table_of(DataFrameObject.model_validate({**told, "rows": None}))
-    assert found.note == "… 30 more rows"
-
-
 def test_lost_kernel_is_above_the_fold() -> None:
-    begun, ended = code("f()")
-    failed = ended.model_copy(update={"ok": False, "result": {"message": "The kernel died."}})
     lost = Failure(FailureKind.kernel_invalidated, "The kernel died.")
     event = trouble().model_copy(update={"failure": lost, "action": "handoff"})
-    assert "The kernel died." in words(segment(begun, failed, event, DONE))[0]
+    failed = failing("f()", message="The kernel died.")
+    assert "The kernel died." in words(segment(*failed, event, DONE))[0]
 
 
 def test_variable_that_the_resumed_turn_made_again_is_not_told_as_gone() -> None:

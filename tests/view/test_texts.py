@@ -8,13 +8,7 @@ import pytest
 from markup import Parsed
 from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    RunCompleted,
-    StateSnapshot,
-    ToolEvent,
-)
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, StateSnapshot, ToolEvent
 from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
 from parsimony_kernel.view.escape import fit, shortened
 from parsimony_kernel.view.fold import replay
@@ -65,10 +59,7 @@ GIVEN_UP = Handoff(rationale="I cannot go on.", blockers=("none",))
 
 @pytest.mark.parametrize(
     ("events", "line"),
-    [
-        ([MARKED, RunCompleted(summary=SAID)], "138.4, `df_2`"),
-        ([REFUSED, GIVEN_UP], "`df_2`"),
-    ],
+    [([MARKED, RunCompleted(summary=SAID)], "138.4, `df_2`"), ([REFUSED, GIVEN_UP], "`df_2`")],
     ids=["marked", "refused, and nothing better came"],
 )
 def test_unsupported_answer_keeps_its_mark(events: list[AgentEvent], line: str) -> None:
