@@ -9,6 +9,6 @@ if __name__ == "__main__":
     if sys.path and (sys.path[0] == "" or Path(sys.path[0]) == Path.cwd()):
         del sys.path[0]
 
-    from parsimony_kernel.kernel.app import launch
+    from parsimony_kernel.kernel.app import ParsimonyKernelApp
 
-    launch()
+    ParsimonyKernelApp.launch_instance()
