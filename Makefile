@@ -38,7 +38,7 @@ $(VENV)/.test-installed: $(BIN)/python pyproject.toml
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
 demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
-	@$(BIN)/jupyter parsimony demo
+	@$(BIN)/jupyter-parsimony demo
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
 	$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks

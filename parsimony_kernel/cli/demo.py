@@ -1,15 +1,14 @@
 """The quickstart notebook, run from a shell with the built-in model."""
 
 import argparse
-import atexit
+import asyncio
 import os
 import shlex
 import shutil
 import sys
-from contextlib import closing
-from importlib import import_module
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from queue import Empty
 from typing import Any
 
 from parsimony_kernel import KERNEL_NAME
@@ -17,8 +16,6 @@ from parsimony_kernel.cli import output
 from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.storage.workspace import journal_path
 
 TIMEOUT_S = 300
 
@@ -30,20 +27,16 @@ _PLACES = (_HERE / "quickstart", _HERE.parent / "notebooks")
 _FOLDER = Path("parsimony-demo")
 
 
-class DemoError(SessionError):
-    """The demo failed. ``str()`` is the reason with the remedy."""
-
-
 def quickstart() -> Path:
     """Return the path of the packaged notebook, which has its data beside it.
 
     Raises:
-        DemoError: The notebook or its data is missing.
+        SessionError: The notebook or its data is missing.
     """
     for place in _PLACES:
         if all((place / each).is_file() for each in (_NAME, *_DATA)):
             return place / _NAME
-    raise DemoError("The quickstart is not in this installation: reinstall it.")
+    raise SessionError("The quickstart is not in this installation: reinstall it.")
 
 
 def demo(_: argparse.Namespace) -> int:
@@ -53,92 +46,106 @@ def demo(_: argparse.Namespace) -> int:
     partly executed notebook is written too.
 
     Raises:
-        DemoError: A cell fails or times out, the kernel doesn't start, or the folder can't be
+        SessionError: A cell fails or times out, the kernel doesn't start, or the folder can't be
             written.
     """
-    defer_grammar_of_addresses()
-    import nbformat  # deferred: a second of imports that few commands need
-
     source, executed = quickstart(), _FOLDER / _NAME
     try:
         _FOLDER.mkdir(exist_ok=True)
         for path in _DATA:
             durable.make_folder((_FOLDER / path).parent)
             durable.create(_FOLDER / path, durable.read(source.parent / path))
-        _forget()
-        content = nbformat.read(source, as_version=4)
         output.say(f"Running {source} with the built-in rule-based model (no LLM) …")
-        # Import what the summary needs while the kernel works on another core.
-        Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
-        problem = _execute(content, executed)
-        durable.replace(executed, nbformat.writes(content).encode())
+        content, problem = asyncio.run(_execute(source, executed))
     except OSError as exc:
         why = exc.strerror or str(exc).rstrip(".")
-        raise DemoError(f"{str(_FOLDER)!r} cannot be written: {why}. Run it elsewhere.") from exc
+        raise SessionError(f"{str(_FOLDER)!r} cannot be written: {why}. Run it elsewhere.") from exc
     if problem:
-        raise DemoError(f"{problem} What the cells before it gave is in {str(executed)!r}.")
+        raise SessionError(f"{problem} What the cells before it gave is in {str(executed)!r}.")
     _tell(content, source, executed)
     return output.DONE
 
 
-def _forget() -> None:
-    """Hide the turns of earlier demo runs from the new one."""
-    path = journal_path(_FOLDER)
-    if path.is_file():
-        with closing(SqliteJournal(path)) as journal:
-            journal.forget(_NAME, [row.run_id for row in journal.turns(_NAME)])
-
-
-def _execute(content: Any, executed: Path) -> str:
-    """Run the cells of ``content`` in the folder of ``executed``, adding their outputs to it.
+async def _execute(source: Path, executed: Path) -> tuple[Any, str]:
+    """Run the cells of ``source`` in the folder of ``executed``, and write it with their outputs.
 
     Returns:
-        Why a cell failed; empty on success.
+        The notebook, and why a cell failed; empty on success.
 
     Raises:
-        DemoError: The kernel can't be started.
+        SessionError: The kernel can't be started.
     """
-    from jupyter_client.kernelspec import NoSuchKernel
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from jupyter_client.manager import AsyncKernelManager
 
-    folder = executed.parent.resolve()
+    kernel, problem = AsyncKernelManager(kernel_name=KERNEL_NAME), ""
+    try:
+        runner = await _started(kernel, source, executed.parent.resolve())
+        import nbformat
+        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+        try:
+            await runner.async_execute()
+        except CellTimeoutError:
+            problem = f"{executed.name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
+        except (DeadKernelError, CellExecutionError) as exc:
+            problem = f"{executed.name} stopped: {_last_line(exc)}"
+        durable.replace(executed, nbformat.writes(runner.nb).encode())
+        return runner.nb, problem
+    finally:
+        await kernel.shutdown_kernel(now=True)
+
+
+async def _started(kernel: Any, source: Path, folder: Path) -> Any:
+    """Start ``kernel`` in ``folder``; return the client that executes ``source`` in it."""
+    from jupyter_client.kernelspec import NoSuchKernel
+
     environ = {
+        **os.environ,
         "PARSIMONY_MODEL": "offline",
         "PARSIMONY_WORKSPACE": str(folder),
         "PARSIMONY_ARTIFACTS": "",
-        "JPY_SESSION_NAME": str(folder / executed.name),
+        "JPY_SESSION_NAME": str(folder / source.name),
     }
-    client = NotebookClient(
-        content,
-        kernel_name=KERNEL_NAME,
-        timeout=TIMEOUT_S,
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(folder)}},
-    )
+    options = ["--log-level=ERROR", "--HistoryManager.hist_file=:memory:"]
     try:
-        client.execute(env={**os.environ, **environ})
+        await kernel.start_kernel(extra_arguments=options, cwd=str(folder), env=environ)
+        # Import what the rest needs, and the summary, while the kernel starts on another core.
+        defer_grammar_of_addresses()
+        import nbformat
+        from nbclient import NotebookClient
+
+        import parsimony_kernel.artifacts.store  # noqa: F401
+
+        # Killed at the end: all that lasts is on the disk, and a kernel takes its time to end.
+        content = nbformat.read(source, as_version=4)
+        runner = NotebookClient(content, timeout=TIMEOUT_S, shutdown_kernel="immediate")
+        runner.km, runner.kc = kernel, kernel.client()
+        runner.kc.start_channels(stdin=False)
+        for _ in range(300):  # a minute
+            runner.kc.kernel_info()
+            with suppress(Empty):
+                # From here on no output is missed. Its own ``wait_for_ready`` takes 0.2 s more.
+                await runner.kc.get_iopub_msg(timeout=0.2)
+                runner.kc.execute("%agent reset --yes", silent=True, stop_on_error=False)
+                return runner
+            if not await kernel.is_alive():
+                break
+        runner.kc.stop_channels()
+        raise RuntimeError("it does not answer")
     except NoSuchKernel as exc:
-        raise DemoError(
+        raise SessionError(
             f"Jupyter does not know the kernel {KERNEL_NAME!r}. Install it with: "
             "jupyter parsimony install"
         ) from exc
-    except CellTimeoutError:
-        return f"{executed.name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
-    except (DeadKernelError, CellExecutionError) as exc:
-        return f"{executed.name} stopped: {_last_line(str(exc))}"
     except (RuntimeError, OSError) as exc:
-        # Otherwise the client's exit handler fails too, as it has no kernel to shut down.
-        atexit.unregister(client._cleanup_kernel)
-        raise DemoError(
-            f"The kernel {KERNEL_NAME!r} did not start: {_last_line(str(exc)).rstrip('.')}. "
+        raise SessionError(
+            f"The kernel {KERNEL_NAME!r} did not start: {_last_line(exc).rstrip('.')}. "
             "See what it needs with: jupyter parsimony doctor"
         ) from exc
-    return ""
 
 
-def _last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), text)
+def _last_line(problem: Exception) -> str:
+    return str(problem).strip().rpartition("\n")[2]
 
 
 def _tell(content: Any, source: Path, executed: Path) -> None:
@@ -158,13 +165,14 @@ def _tell(content: Any, source: Path, executed: Path) -> None:
         f"Ran: {source.name}, {len(cells)} cells, {len(of_agent)} of them the agent's\n"
         f"Published: {', '.join(published) or 'nothing'}\n"
         f"Executed notebook: {executed}\n"
-        f"Open it: {_jupyter()} lab {shlex.quote(str(executed))}, or in VS Code"
+        f"Open it: {_jupyter()} {shlex.quote(str(executed))}, or in VS Code"
     )
 
 
 def _jupyter() -> str:
-    """Return what runs this environment's ``jupyter`` from a shell."""
+    """Return what opens this environment's JupyterLab from a shell."""
     own = Path(sys.executable).with_name("jupyter")
     found = shutil.which("jupyter")
     is_other = own.exists() and (found is None or not own.samefile(found))
-    return shlex.quote(os.path.relpath(own)) if is_other else "jupyter"
+    as_root = " --allow-root" if hasattr(os, "geteuid") and os.geteuid() == 0 else ""
+    return f"{shlex.quote(os.path.relpath(own)) if is_other else 'jupyter'} lab{as_root}"

@@ -11,7 +11,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.session import maintenance
-from parsimony_kernel.storage.workspace import find_workspace
+from parsimony_kernel.storage import workspace
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -62,13 +62,12 @@ async def _refresh(arguments: argparse.Namespace) -> int:
 
 def _described(name: str, done: Any) -> dict[str, Any]:
     """Return a refresh result as JSON data; ``done`` is the result or the exception."""
-    failed = isinstance(done, Exception)
-    entry = None if failed else done.entry
+    problem = str(done) if isinstance(done, Exception) else None
+    entry = None if problem is not None else done.entry
     facts = {key: getattr(entry, key, None) for key in ("kind", "path")}
     facts["changed"] = getattr(done, "changed", None)
-    sources = [] if failed else list(done.sources)
-    problem = str(done) if failed else None
-    return {"name": name, "ok": not failed, **facts, "sources": sources, "problem": problem}
+    sources = [] if entry is None else list(done.sources)
+    return {"name": name, "ok": problem is None, **facts, "sources": sources, "problem": problem}
 
 
 def purge(arguments: argparse.Namespace) -> int:
@@ -91,9 +90,8 @@ def purge(arguments: argparse.Namespace) -> int:
 def journal(arguments: argparse.Namespace) -> int:
     """Print the journal's path, or set the journal aside."""
     from parsimony_kernel.storage.database import set_aside
-    from parsimony_kernel.storage.workspace import journal_path
 
-    path = journal_path(find_workspace(arguments.folder.resolve()))
+    path = workspace.journal_path(workspace.find_workspace(arguments.folder.resolve()))
     if not arguments.set_aside:
         output.say(str(path) if path.exists() else f"{path} (no journal yet)")
         return output.DONE
@@ -106,8 +104,6 @@ def journal(arguments: argparse.Namespace) -> int:
 
 def trust(arguments: argparse.Namespace) -> int:
     """Accept the artifacts and the journal in their current state."""
-    from parsimony_kernel.storage import workspace
-
     root = workspace.find_workspace(arguments.folder.resolve())
     store = ArtifactStore(root)
     for place in dict.fromkeys((str(root.resolve()), store.place.address)):

@@ -1,6 +1,7 @@
 """Defer the import of a slow package that others import for one function."""
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
@@ -14,18 +15,15 @@ def defer_grammar_of_addresses() -> None:
     chart. The first use imports it. Does nothing if it is already imported or not installed.
     """
     spec = None if _NAME in sys.modules else find_spec(_NAME)
-    if spec is None or spec.loader is None:
+    if spec is None:
         return
-    module, loader = module_from_spec(spec), spec.loader
+    stub = module_from_spec(spec)
 
     def whole(attribute: str) -> Any:
-        if "__getattr__" in vars(module):
-            loader.exec_module(module)
-            vars(module).pop("__getattr__", None)
-        return getattr(module, attribute)
+        if sys.modules.get(_NAME) is stub:
+            sys.modules.pop(_NAME, None)
+        return getattr(import_module(_NAME), attribute)
 
-    def function(*given: Any, **more: Any) -> Any:
-        return whole(_FUNCTION)(*given, **more)
-
-    vars(module).update({"__getattr__": whole, _FUNCTION: function})
-    sys.modules[_NAME] = module
+    vars(stub)["__getattr__"] = whole
+    vars(stub)[_FUNCTION] = lambda *given, **more: whole(_FUNCTION)(*given, **more)
+    sys.modules[_NAME] = stub

@@ -94,6 +94,12 @@ def is_installed(path: str) -> bool:
     return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
 
+def _is_library_read(place: Any, _: Any, flags: Any) -> bool:
+    """Whether an installed file that holds no key is opened for reading, which anybody may do."""
+    path = None if isinstance(flags, int) and flags & WRITES else _path_of(place)
+    return path is not None and is_installed(path) and not PATTERNS["key_file"].search(path)
+
+
 @functools.lru_cache(maxsize=4_096)
 def _is_standard(name: str) -> bool:
     """Whether a file belongs to the standard library."""
@@ -130,6 +136,8 @@ class Keeper:
         if event not in EVENTS or OURS.get():
             return
         with ours():
+            if event == "open" and _is_library_read(*arguments):
+                return  # most events, and the stack of an import is deep
             if event in ("os.fork", "parsimony.worker"):
                 if not self.refusals:
                     handle, self.refusals = tempfile.mkstemp(prefix="parsimony-")

@@ -108,15 +108,11 @@ class ParsimonyKernelApp(IPKernelApp):
     def init_extensions(self) -> None:
         """Load the extensions of the user's configuration, then the agent's."""
         super().init_extensions()
-        if self.agent_extension:
-            self._load_agent(self.agent_extension)
-
-    def _load_agent(self, name: str) -> None:
-        manager = self.shell.extension_manager
-        if name in manager.loaded:
+        name = self.agent_extension
+        if not name:
             return
         try:
-            reason = manager.load_extension(name)
+            reason = self.shell.extension_manager.load_extension(name)
         except Exception as error:  # boundary: tool - an extension's code
             # Importing an extension runs any code of the environment: a broken package or an
             # unfinished upgrade may raise anything, and the user's Python must still start.
@@ -128,10 +124,9 @@ class ParsimonyKernelApp(IPKernelApp):
 
     def _announce(self, name: str, reason: str) -> None:
         """Report in the first cell's output why ``%%agent`` is missing."""
-        shell = self.shell
 
         def say(*_: object) -> None:
-            shell.events.unregister("pre_run_cell", say)
+            self.shell.events.unregister("pre_run_cell", say)
             print(
                 f"The agent is not available in this kernel: loading {name!r} failed with "
                 f"{reason}. Plain Python works. `jupyter parsimony doctor` says what to fix; "
@@ -139,4 +134,4 @@ class ParsimonyKernelApp(IPKernelApp):
                 file=sys.stderr,
             )
 
-        shell.events.register("pre_run_cell", say)
+        self.shell.events.register("pre_run_cell", say)

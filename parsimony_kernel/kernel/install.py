@@ -8,7 +8,6 @@ import json
 import shutil
 import sys
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 
 from parsimony_kernel import KERNEL_NAME
@@ -59,6 +58,6 @@ def install(*, user: bool = False) -> Path:
 def _logos() -> list[Path]:
     """Find the kernelspec's logos, in the installed package or in the source tree."""
     shared = Path(sys.prefix) / "share" / "jupyter" / "kernels" / KERNEL_NAME
-    source = Path(str(files("parsimony_kernel"))).parent / "kernelspec"
+    source = Path(__file__).parents[2] / "kernelspec"
     found = (sorted(folder.glob("logo-*")) for folder in (shared, source))
     return next(filter(None, found), [])
