@@ -255,4 +255,12 @@ def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -
         for n, each in enumerate(task.edges)
         for start in each.from_
     )
-    return Procedure(name, task.states, task.start, task.final, edges, dict(guards))
+    try:
+        return Procedure(name, task.states, task.start, task.final, edges, dict(guards))
+    except ProcedureError as exc:  # those of an edge name its line
+        told = [(each.partition(":")[0], each) for each in exc.problems]
+        problems = [
+            f"{written.place(written.line((at,)))}, {each}" if at in _OF_PROCEDURE else each
+            for at, each in told
+        ]
+        raise ProcedureError(name, problems) from None
