@@ -120,7 +120,7 @@ def test_single_rule_and_identifier_suffice() -> None:
         ("escalate", "", "line 18: there is no strategy ''; "),
         ("start: new\n", "", "line 1: the procedure lacks 'start'; add it."),
         ("to: seen", "to: sen", "line 6, to: there is no state 'sen'; did you mean"),
-        ("start: new", "start: nwe", "line 4, start: there is no state 'nwe'; did you mean"),
+        ("start: new", "start: nwe", "line 2, start: there is no state 'nwe'; did you mean"),
         ("{action", "{guard: has, action", "there is no guard 'has'; there is none"),
         ("action: query_db", "action: qery_db", "line 6: there is no tool 'qery_db'"),
         ("contract:", "? {a: b}\n:", "line 7: a key is a name; write"),
