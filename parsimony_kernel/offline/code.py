@@ -100,6 +100,11 @@ class Column:
         return is_plain and self.name.casefold() in words.table()["parts"]
 
     @property
+    def is_midnight(self) -> bool:
+        """Whether its dates tell no time of the day."""
+        return all(":" not in each or " 00:00" in each for each in self.samples)
+
+    @property
     def is_time(self) -> bool:
         """Whether it runs along a time axis."""
         return self.kind in ("date", "year")
@@ -182,7 +187,7 @@ def read_table(summary: Mapping[str, Any]) -> Table | None:
 def _column(summary: Mapping[str, Any]) -> Column:
     name, dtype = str(summary["name"]), str(summary.get("dtype", ""))
     samples, missing = map(str, summary.get("samples") or ()), {*words.filler("missing"), ""}
-    seen = tuple(each for each in samples if each.strip().casefold() not in missing)
+    seen = tuple(each for each in samples if each.strip("' ").casefold() not in missing)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
     is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)

@@ -204,7 +204,7 @@ class Reader:
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
-        is_row = low in english.filler("rows")
+        is_row, spelled = low in english.filler("rows"), [c.name for c, _ in values[:1]]
         if (is_key and not is_row) or len(text) < 3:
             written = [c for c, value in values if value == text]
             values = [pair for pair in values if pair[0] in written]
@@ -222,7 +222,7 @@ class Reader:
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         no_if(month and after.isdigit(), "month", text)
         if month and is_date and (low != "may" or behind in english.filler("months")):
-            no_if(owners, "value", text, *owner, "a month")
+            no_if(spelled, "value", text, *spelled, "a month")
             return self.mark("M", [(code.part_of(self.time(text), "month_name"), month)], text)
         if owners and not measures:
             return self.mark("V", values, text)
@@ -383,8 +383,8 @@ class Reader:
                 found.append(code.part_of(column, part) if is_period else column)
             else:
                 column, part = self.time(self.raw[mark]), self.marks[mark]
-                is_midnight = all(":" not in e or " 00:00" in e for e in column.samples)
-                no_if(part == "hour_name" and is_midnight, "kind", column.name, "times of day")
+                is_day = part == "hour_name" and column.is_midnight
+                no_if(is_day, "kind", column.name, "times of day")
                 is_year = column.kind == "year" and part != "year"
                 no_if(is_year, "time", self.table.name, self.raw[mark])
                 found.append(code.part_of(column, part) if column.kind == "date" else column)
@@ -402,7 +402,8 @@ class Reader:
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
         code.no_text(column)
-        no_if("percent" in said and column.unit != "%", "kind", column.name, "percentages")
+        is_percent = column.unit == "%" or "percent" in canonical(fold(column.name))
+        no_if("percent" in said and not is_percent, "kind", column.name, "percentages")
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
@@ -521,8 +522,6 @@ class Reader:
             {*c.samples} in ({"0"}, {"1"}, {"0", "1"}) for c in query.columns
         )
         no_if(query.share and (query.window or not is_clear), "share")
-        unknown = [c.label for c in of if c.missing and query.share]
-        query.notes += [f"Rows without {each} count as not so" for each in unknown]
 
     def _check(self) -> None:
         """Every slot is of use, and something was asked."""
@@ -538,7 +537,9 @@ class Reader:
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
-        no_if(query.limit is not None and query.limit < 1, "unused", query.limit)
+        no_if(
+            query.limit is not None and (query.limit < 1 or query.limit % 1), "unused", query.limit
+        )
         no_if(query.chart and is_single, "chart")
         no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
         signs = {t.text for t in self.tokens} & {*"$€£"}
@@ -600,7 +601,7 @@ class Reader:
             is_over = is_date and not query.chart and "over time" in self.text
             drawn = query.chart in ("line", "auto") or is_over
             drawn = drawn and not (query.window or query.limit)
-            if along and drawn and (is_date or query.groups[1:] or self._distinct(along) == 1):
+            if along and drawn and (query.groups[1:] or self._distinct(along) == 1):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = code.function_of(query, self.turn)

@@ -212,7 +212,7 @@ def unique(name: str, taken: Collection[str]) -> str:
     return next(each for each in names if each not in taken)
 
 
-_NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
+_NUMBER = re.compile(r"(?<![\w.:+-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w:+-]|\.\d)")
 
 
 def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:

@@ -102,5 +102,4 @@ def test_command_prints_journal_metrics(tmp_path: Path, capsys: pytest.CaptureFi
     assert told["agent_steps_per_run_sum"] == 4
     assert told["agent_validated_outputs_total"] == 4
     assert told["agent_validation_failures_total"] == 2
-    with pytest.raises(SystemExit):
-        main(["metrics", "--prometheus", "--json"])
+    assert main(["metrics", "--prometheus", "--json"]) == 2
