@@ -204,7 +204,7 @@ class Reader:
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
-        is_row, spelled = low in english.filler("rows"), [c.name for c, _ in values[:1]]
+        is_row = low in english.filler("rows")
         if (is_key and not is_row) or len(text) < 3:
             written = [c for c, value in values if value == text]
             values = [pair for pair in values if pair[0] in written]
@@ -222,7 +222,8 @@ class Reader:
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         no_if(month and after.isdigit(), "month", text)
         if month and is_date and (low != "may" or behind in english.filler("months")):
-            no_if(spelled, "value", text, *spelled, "a month")
+            named = [c.name for c in self.table.texts if c in owners or c.name.lower() == "month"]
+            no_if(named, "value", text, *named[:1], "a month")
             return self.mark("M", [(code.part_of(self.time(text), "month_name"), month)], text)
         if owners and not measures:
             return self.mark("V", values, text)
@@ -402,8 +403,7 @@ class Reader:
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
         code.no_text(column)
-        is_percent = column.unit == "%" or "percent" in canonical(fold(column.name))
-        no_if("percent" in said and not is_percent, "kind", column.name, "percentages")
+        no_if("percent" in said and column.unit != "%", "kind", column.name, "percentages")
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False

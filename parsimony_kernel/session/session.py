@@ -242,9 +242,10 @@ class NotebookSession(Home):
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn, from any thread; return ``False`` if none is running."""
-        if self.running is None:
+        running = self.running  # another thread may end the turn meanwhile
+        if running is None:
             return False
-        self.running.set(reason)
+        running.set(reason)
         if threading.current_thread() is not threading.main_thread():
             stop_running_code()
         return True

@@ -121,6 +121,7 @@ class Turn(RunHooks):
         self._emitted: list[ev.AgentEvent] = []
         # Resolved once, when the run begins.
         self._own_tools: frozenset[str] = frozenset()
+        self._has_artifacts = False
         self._trouble = ""
 
     # -- its flow
@@ -237,6 +238,8 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure, tools)
         self._own_tools = frozenset(own)
+        # Looked at before the turn begins: if they can't be read, nothing is replaced or answered.
+        self._has_artifacts = bool(home.artifacts())
         written = (each.block for each in self._context.instructions)
         return Agent(
             model_config=self._models,
@@ -323,7 +326,7 @@ class Turn(RunHooks):
         return self._secrets
 
     def offered(self, tools: Tools) -> Tools:
-        if self._home.artifacts():
+        if self._has_artifacts:
             return tools
         return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
 
@@ -441,8 +444,11 @@ class Turn(RunHooks):
             code = [origin.code for origin in ledger.ancestry(variable)]
         elif not attempt.inputs.get("code") and "name" in attempt.inputs:
             code = [cell.code for cell in ledger.cell_runs() if cell.run_id == self.run_id]
-        why = "what would be published, or the code that makes it, holds a secret"
-        return self._holding_none(attempt, why, code)
+        is_in_code = any(map(self._secrets.are_in, code))
+        what = (
+            "the code that would be published with it" if is_in_code else "what would be published"
+        )
+        return self._holding_none(attempt, f"{what} holds a secret", code)
 
     def _holding_none(self, attempt: Attempt, why: str, code: Sequence[str] = ()) -> Failure | None:
         """Refuse a call with a secret in its arguments or in ``code``."""

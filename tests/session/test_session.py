@@ -31,6 +31,7 @@ from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call, say
@@ -222,6 +223,25 @@ async def test_failing_journal_leaves_question_waiting(start: Any, folder: Path)
         await gather(session.resume("1"))
     with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
         journal.execute("DROP TRIGGER full")
+    assert [turn.status for turn in session.turns()] == ["suspended"]
+    assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
+
+
+async def test_unreadable_artifacts_are_found_before_anything_is_answered_or_replaced(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = start([ASK, DONE])
+    await gather(session.turn("sum it", cell_key="a"))
+
+    def refuse(*_: object) -> None:
+        raise StorageError("no permission")
+
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(session.store, "list", refuse)
+        with pytest.raises(SessionError):
+            await gather(session.resume("1"))
+        with pytest.raises(SessionError):
+            await gather(session.turn("sum it", cell_key="a"))
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
 
