@@ -214,3 +214,13 @@ def test_turn_of_dead_process_is_not_running_and_damage_is_named(
         db.execute("DELETE FROM events WHERE seq = 2")
     assert main(["verify", *where]) == 1
     assert "Entry 2 of the journal is the first bad one" in capsys.readouterr().err
+
+
+@pytest.mark.kernel
+def test_all_code_artifacts_are_refreshed_in_kernels(work: Path) -> None:
+    before = logs(work)
+    code, out, err = refresh(work)
+    assert (code, err) == (0, "")
+    assert "The dataset 'Same' is unchanged" in out
+    assert "The chart 'Same' is unchanged" in out
+    assert logs(work) == before

@@ -1,7 +1,7 @@
-"""The system prompt and the notebook context of a run, and what a transcript holds of them.
+"""The system prompt and the notebook context of a run, and the observations in its transcript.
 
-Text and its assembly, nothing else. The context is JSON, built from outputs of bounded size; data
-values are JSON strings in it, marked as data.
+The context is JSON, built from outputs of bounded size; data values are JSON strings in it, marked
+as data. Only ``came_since`` looks at the disk.
 
 Of a transcript, the person's words, tool results and the outcomes of earlier turns are
 observations. Statements of the model in this run are not.

@@ -6,8 +6,9 @@ classifier determines its type, and ``is_for_a_person``, by the ladder's first r
 strategy may answer it. The later rungs restate the budgets of ``DefaultPolicy``; tests keep the two
 in step.
 
-Values only. Code that detects a failure builds it from its row and adds only the explanation; the
-row has the meaning. A policy reads the failure and the counts and changes neither.
+The table is values only: code that detects a failure builds it from its row and adds only the
+explanation; the row has the meaning. The policy is pure: it reads the failure and the counts and
+changes neither.
 """
 
 from collections.abc import Sequence

@@ -215,7 +215,10 @@ class RunState(Carried):
 
 @dataclass(frozen=True)
 class TerminationRequest:
-    """The model is done, or, with blockers, cannot continue; returned by a termination tool."""
+    """The model is done, or, with blockers, cannot continue; returned by a termination tool.
+
+    The loop turns it into the terminal event. Its fields are validated as text.
+    """
 
     message: str
     blockers: tuple[str, ...] = ()

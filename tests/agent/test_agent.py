@@ -12,6 +12,7 @@ from parsimony_kernel.agent.failure.suspension import SuspensionTokenMismatch
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.model_calls import ModelCalls
+from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import DefaultPolicy
 from parsimony_kernel.core.chat import Completion
@@ -25,7 +26,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.state import RunState
+from parsimony_kernel.core.state import RunState, TerminationRequest
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage.keyring import Keyring
@@ -245,3 +246,21 @@ async def test_model_calls_of_a_hosts_tool_count_towards_the_budget() -> None:
     )
     (asked,) = [each async for each in agent.run("judge") if isinstance(each, UserInputRequested)]
     assert "token budget" in asked.question
+
+
+class _Status(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_bad_requests_do_not_count_against_provider(status: int) -> None:
+    asked = Asked(*[_Status(status)] * 6)
+    await asked.fails(6)
+    assert asked.state == "closed"
+
+
+async def test_words_of_a_summary_are_stripped() -> None:
+    done = await termination_tools()["return_done"].function(summary=" ok ")
+    assert done.data == TerminationRequest("ok")

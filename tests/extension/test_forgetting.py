@@ -81,22 +81,24 @@ async def test_unknown_or_forgotten_turn_is_refused(scripted: Start) -> None:
 
 
 async def test_reset_previews_and_needs_yes(scripted: Start) -> None:
-    session = scripted(DONE, DONE)
+    session = scripted(DONE, DONE, ASK)
     await turn(session, "a", "first")
     await turn(session, "b", "second")
+    await turn(session, "c", "third")
     with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
         await session.executor.execute(AREA)
     session.tools.add("area")
     session.set_model(ScriptedModel([], name="another"))
     forget(desk(session), "1")
     said = str(reset(desk(session)))
-    for part in ("would forget 1 turn ", "it is another now", "area", "%agent reset --yes"):
+    for part in ("would forget 2 turns ", "it is another now", "area", "%agent reset --yes"):
         assert part in said
-    assert statuses(session) == ["forgotten", "done"]
+    assert statuses(session) == ["forgotten", "done", "suspended"]
     assert (tuple(session.tools.added()), session.model_name) == (("area",), "another")
     said = str(reset(desk(session), yes=True))
-    for part in ("1 turn forgotten", "The model is scripted.", "No longer tools: area."):
+    for part in ("2 turns forgotten", "The model is scripted.", "No longer tools: area."):
         assert part in said
-    assert statuses(session) == ["forgotten", "forgotten"]
+    assert statuses(session) == ["forgotten"] * 3
+    assert session.pending() == ()
     assert (tuple(session.tools.added()), session.model_name) == ((), "scripted")
     assert str(reset(desk(session), yes=True)).startswith("0 turns forgotten")

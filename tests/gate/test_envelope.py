@@ -74,6 +74,11 @@ def test_truncation_keeps_both_ends_and_says_so() -> None:
     assert len(message) < 2_100
 
 
+def test_long_text_says_how_much_of_it_is_left_out() -> None:
+    shown = plain("a" + "x" * 5_000_000 + "z")
+    assert f"{5_000_002 - MAX_TEXT} characters left out" in shown
+
+
 def test_details_are_few_and_short() -> None:
     details = failed(details=[{"field": "f" * 500}] * 100)["details"]
     assert details[20:] == ["… 80 more left out"]

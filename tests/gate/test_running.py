@@ -403,3 +403,14 @@ async def test_tool_metadata_is_no_evidence(facts: Any, said: dict[str, Any]) ->
     assert RulesClassifier().judge([seen]) is FailureType.UNKNOWN
     assert (seen.index, seen.tool_called, seen.tool_input) == (3, "give", {"n": 1})
     assert seen.error == "x"
+
+
+async def test_unreadable_object_is_passed_on_as_text() -> None:
+    class Hidden:
+        @property  # type: ignore[misc]
+        def __class__(self) -> type:
+            raise RuntimeError("mine")
+
+    outcome = await step(giving(Hidden))
+    assert outcome.ok
+    assert isinstance(outcome.result.data, str)

@@ -207,6 +207,7 @@ async def test_checks_run_arguments_then_contract_then_rules() -> None:
         ({"states": ("new", "done", "stuck")}, "states: 'stuck' is a dead end; add an edge"),
         ({"final": ("paid",)}, "final: there is no state 'paid'; there are new, done"),
         ({"final": ()}, "final: no state is final"),
+        ({"edges": (Edge("pay", "new", "dnoe"),)}, "edge 1, to: there is no state 'dnoe'"),
     ],
 )
 def test_undefined_name_in_procedure_is_reported(changes: dict[str, Any], said: str) -> None:

@@ -336,3 +336,12 @@ def test_failure_of_the_service_counts_and_other_faults_do_not(
     exc: Exception, counts: bool
 ) -> None:
     assert counts_as_failure(exc) is counts
+
+
+def test_permit_is_settled_once() -> None:
+    breaker = CircuitBreaker(2, clock=ManualClock())
+    permit = breaker.admit()
+    permit.report("failed")
+    permit.report("failed")
+    permit.report("succeeded")
+    assert (breaker.state, breaker.failure_count) == ("closed", 1)

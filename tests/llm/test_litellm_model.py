@@ -137,7 +137,6 @@ async def test_answer_equals_litellm_wrapper(step: Reply, monkeypatch: pytest.Mo
         ({"content": [{"type": "text", "text": "Hi"}]}, {"choices": None}, "Hi"),
         ({"role": "model"}, {"choices": None}, ""),
         (None, {"choices": None}, ""),
-        ({"content": "Hi"}, {**USED, "usage": {"prompt_tokens": "many"}}, "Hi"),
     ],
 )
 async def test_odd_chunk_is_read(told: Any, end: dict[str, Any], text: str) -> None:
@@ -410,3 +409,14 @@ def test_client_is_imported_once_off_the_event_loop() -> None:
         [sys.executable, "-c", _REQUESTS], capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ["['1', '1']", "{False} []", "[]"], done.stderr
+
+
+async def test_non_numeric_usage_keeps_answer() -> None:
+    last, _ = await outcome(
+        streamed(
+            delta({"content": "Hi"}),
+            {**delta({"content": " you"}, "stop"), "usage": {"prompt_tokens": "many"}},
+        )
+    )
+    assert isinstance(last, Completion)
+    assert last.message.content == "Hi you"

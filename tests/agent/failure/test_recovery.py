@@ -12,9 +12,11 @@ from parsimony_kernel.agent.failure import (
     DefaultPolicy,
     Failure,
     FailureKind,
+    accumulate_usage,
     handle_failure,
 )
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import Usage, answer
 from parsimony_kernel.core.events import AgentError, AgentEvent, Handoff, UserInputRequested
 from parsimony_kernel.core.kinds import FailureContext
 from parsimony_kernel.core.state import RunState
@@ -141,3 +143,15 @@ async def test_lone_surrogate_in_plan_is_written() -> None:
     )
     assert isinstance(event, Handoff)
     event.model_dump_json()
+
+
+def test_usage_is_summed_and_absurd_counts_ignored() -> None:
+    state = RunState(started_monotonic_s=0.0)
+    ours = answer("x", usage=Usage(10, 5), cost_usd=0.5)
+    assert accumulate_usage(state, ours) == (10, 5, 0.5)
+    absurd = SimpleNamespace(
+        usage=SimpleNamespace(prompt_tokens=float("nan"), completion_tokens=-3), cost_usd=None
+    )
+    assert accumulate_usage(state, absurd) == (0, 0, 0.0)
+    assert accumulate_usage(state, SimpleNamespace(usage=None, cost_usd=float("inf"))) == (0, 0, 0)
+    assert (state.cumulative_prompt_tokens, state.cumulative_cost_usd) == (10, 0.5)
