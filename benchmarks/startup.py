@@ -69,14 +69,17 @@ def cell(name: str, rounds: int, rows: int) -> float:
 
 def demo(rounds: int) -> tuple[float, float]:
     """Median seconds, and CPU seconds of all its processes, of each demo but the first."""
-    folder, took = tempfile.mkdtemp(), []
-    for _ in range(rounds + 1):
-        begun, used = time.perf_counter(), os.times()
-        command = [sys.executable, "-m", "parsimony_kernel.cli.main", "demo"]
-        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-        now = os.times()
-        cpu = now.children_user + now.children_system - used.children_user - used.children_system
-        took.append((time.perf_counter() - begun, cpu))
+    took = list[tuple[float, float]]()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds + 1):
+            begun, used = time.perf_counter(), os.times()
+            command = [sys.executable, "-m", "parsimony_kernel.cli.main", "demo"]
+            subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+            now = os.times()
+            cpu = (
+                now.children_user + now.children_system - used.children_user - used.children_system
+            )
+            took.append((time.perf_counter() - begun, cpu))
     wall, cpus = zip(*took[1:], strict=True)
     return statistics.median(wall), statistics.median(cpus)
 
