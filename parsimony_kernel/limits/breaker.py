@@ -30,6 +30,13 @@ from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.error_table import of_provider
 from parsimony_kernel.core.errors import SessionError
+from parsimony_kernel.core.text import utf8
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+    from parsimony_kernel.storage.database import Database
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
@@ -277,9 +284,29 @@ class Breakers:
         return answer
 
 
-if TYPE_CHECKING:
-    from redis import Redis
-    from redis.client import Pipeline
+@dataclass(eq=False)
+class JournalBreakers:
+    """A ``BreakerStore`` in an open journal, shared by every process of a workspace.
+
+    Writes aren't synced: a power cut loses one report about a service, and the next failure
+    reports it again. ``clock`` gives wall time.
+    """
+
+    journal: "Database"
+    clock: Clock = SYSTEM_CLOCK
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        key = utf8(name)
+        with self.journal.transaction() as db:
+            row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
+            before = parse(row[0] if row else None)
+            # Read the clock under the lock: an earlier reading may precede the stored times.
+            after, answer = rule(before, self.clock.now().timestamp())
+            if after != before:
+                state = after.model_dump_json()
+                db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
+        return answer
+
 
 REDIS_URL = "PARSIMONY_REDIS_URL"
 PREFIX = "parsimony:breaker:"
@@ -337,14 +364,14 @@ class RedisBreakers:
 
 
 def breakers_for(
-    environ: Mapping[str, str], journal_store: BreakerStore, clock: Clock = SYSTEM_CLOCK
+    environ: Mapping[str, str], journal: "Database", clock: Clock = SYSTEM_CLOCK
 ) -> Breakers:
     """Create the breakers of a workspace.
 
     Args:
         environ: may name a shared Redis server in ``PARSIMONY_REDIS_URL``.
-        journal_store: the store without a Redis server.
+        journal: keeps the state without a Redis server.
         clock: the time of this process's own state, the fallback for an unreachable store.
     """
     url = environ.get(REDIS_URL, "").strip()
-    return Breakers(clock, RedisBreakers(url) if url else journal_store)
+    return Breakers(clock, RedisBreakers(url) if url else JournalBreakers(journal, clock))

@@ -26,7 +26,7 @@ from parsimony_kernel.session.past import Past
 from parsimony_kernel.session.turn_models import Cassettes
 from parsimony_kernel.session.turn_values import SessionError, held_lines
 from parsimony_kernel.storage.durable import sweep_temporary
-from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal, TurnRow
+from parsimony_kernel.storage.journal import SqliteJournal, TurnRow
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.mcp_client import Servers
@@ -89,7 +89,7 @@ class Home:
         self.session_id = uuid.uuid4().hex
         # The same tool name may be another function elsewhere, so these breakers aren't shared.
         self.tool_breakers = Breakers(clock)
-        self.breakers = breakers_for(environ, JournalBreakers(self.journal, clock), clock)
+        self.breakers = breakers_for(environ, self.journal, clock)
         self.granted: dict[str, Granted] = {}
         self.answers: dict[str, str] = {}
         self.running: CancellationRequest | None = None

@@ -22,7 +22,6 @@ from parsimony_kernel.core.events import AgentEvent, RunCancelled, TurnForgotten
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.core.text import utf8
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.limits.breaker import Rule, T, parse
 from parsimony_kernel.storage.database import Database, JournalError
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 from parsimony_kernel.storage.seal import canonical, link
@@ -539,30 +538,3 @@ def _shrink(journal: SqliteJournal) -> str:
     if is_read:
         return f"{_MAY_LIE}, because another process reads it."
     return f"{_MAY_LIE}, which isn't copied while a turn runs." if runs else ""
-
-
-# -- breakers
-
-
-@dataclass(eq=False)
-class JournalBreakers:
-    """A ``BreakerStore`` in an open journal, shared by every process of a workspace.
-
-    Writes aren't synced: a power cut loses one report about a service, and the next failure
-    reports it again. ``clock`` gives wall time.
-    """
-
-    journal: SqliteJournal
-    clock: Clock = SYSTEM_CLOCK
-
-    def change(self, name: str, rule: Rule[T]) -> T:
-        key = utf8(name)
-        with self.journal.transaction() as db:
-            row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
-            before = parse(row[0] if row else None)
-            # Read the clock under the lock: an earlier reading may precede the stored times.
-            after, answer = rule(before, self.clock.now().timestamp())
-            if after != before:
-                state = after.model_dump_json()
-                db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
-        return answer

@@ -18,6 +18,7 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     BreakerStore,
     CircuitBreaker,
+    JournalBreakers,
     RedisBreakers,
     Rule,
     State,
@@ -26,7 +27,7 @@ from parsimony_kernel.limits.breaker import (
     counts_as_failure,
 )
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import START, ManualClock
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def test_shared_store_matches_single_process(
 # -- processes
 
 _IN_JOURNAL = """
-from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+from parsimony_kernel.limits.breaker import JournalBreakers
+from parsimony_kernel.storage.journal import SqliteJournal
 store = JournalBreakers(SqliteJournal(place))
 """
 _IN_REDIS = """

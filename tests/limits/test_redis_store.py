@@ -19,11 +19,12 @@ from parsimony_kernel.limits.breaker import (
     Breakers,
     CircuitBreaker,
     CircuitOpenError,
+    JournalBreakers,
     RedisBreakers,
     breakers_for,
 )
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.journal import JournalBreakers, SqliteJournal
+from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -70,14 +71,15 @@ class Workspace:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.store = JournalBreakers(SqliteJournal(MEMORY), self.clock)
+        self.journal = SqliteJournal(MEMORY)
 
     def opened(self, url: str | None) -> Breakers:
         environ = {} if url is None else {REDIS_URL: url}
-        return breakers_for(environ, self.store, self.clock)
+        return breakers_for(environ, self.journal, self.clock)
 
     def seen_in_journal(self) -> int:
-        return Breakers(self.clock, self.store).of("m").failure_count
+        store = JournalBreakers(self.journal, self.clock)
+        return Breakers(self.clock, store).of("m").failure_count
 
 
 @pytest.mark.parametrize("url", [None, "", "  "])
