@@ -212,6 +212,10 @@ class Visitor(State):
         self.visit(node.values[0])
         self._branches(node.values[1:], ())
 
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self.visit(node.test)
+        self._branches([node.msg], ())
+
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
         self.mark_touched(names_in(node.iter))
