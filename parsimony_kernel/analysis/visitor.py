@@ -403,7 +403,7 @@ class Visitor(State):
                 return
             if not isinstance(origin, Ref) or origin.outer:
                 self.doubted.add(None)
-        elif any(getattr(each, "value", True) is not False for each in _given(node, "inplace")):
+        elif _is_in_place(node):
             self.doubted.add(None)
         elif getattr(function, "attr", "") in calls.READS_COLUMNS:
             return
@@ -414,8 +414,7 @@ class Visitor(State):
         """Record the effects of a method call on its receiver."""
         called, on = function.attr, function.value
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
-        in_place = [getattr(each, "value", False) is True for each in _given(node, "inplace")]
-        if called in calls.MUTATES_RECEIVER or any(in_place):
+        if called in calls.MUTATES_RECEIVER or _is_in_place(node):
             self.mutate(on)
         if called in MUTATES and ((name := last_name(on)) in _CLASSES or name[:1].isupper()):
             self.may_mutate(*handed)
@@ -567,6 +566,10 @@ def _text(node: ast.expr | None = None) -> str | None:
 def _given(node: ast.Call, keyword: str) -> list[ast.expr]:
     """Return the argument that a call is given by ``keyword``, if any."""
     return [each.value for each in node.keywords if each.arg == keyword]
+
+
+def _is_in_place(node: ast.Call) -> bool:
+    return any(getattr(each, "value", True) is not False for each in _given(node, "inplace"))
 
 
 def _outputs(called: str, node: ast.Call) -> list[ast.expr]:

@@ -88,7 +88,7 @@ def copies_lazily() -> bool:
 
 def is_tabular(value: Any) -> bool:
     """Return whether a value's class is one of pandas or polars."""
-    return module_of(type(value)).startswith(("pandas.", "polars."))
+    return package_of(type(value)) in ("pandas", "polars")
 
 
 # Known facts about classes, packages and files by name: rows of words.
@@ -106,6 +106,8 @@ def _named(table: str) -> tuple[type, ...]:
 
 _INSIDE = FACTS["arrays"]["inside"].split()
 _MOST_BLOCKS = 64
+_CONTAINERS = (list, tuple, set, dict)
+_MOST_PARTS = 1_000
 ATOMS = frozenset(_named("atoms"))
 ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = _named("atomic")
@@ -148,6 +150,18 @@ def is_scalar_of_pandas(kind: type) -> bool:
     return module.startswith("pandas._libs.") or (
         module == "pandas" and kind.__name__ in _SCALARS_OF_PANDAS
     )
+
+
+def is_data(value: Any) -> bool:
+    """Return whether a value is a table, an array, or a small container of plain values.
+
+    A library changes none that it is handed, save by the calls that ``calls.toml`` names.
+    """
+    if is_array(value):
+        return not value.dtype.hasobject
+    parts = value.values() if type(value) is dict else value
+    is_plain = type(value) in _CONTAINERS and len(value) <= _MOST_PARTS
+    return is_tabular(value) or (is_plain and all(map(is_atomic, parts)))
 
 
 def is_missing(value: Any) -> bool:

@@ -402,10 +402,13 @@ def _derived(
         names = each.writes | each.mutated | each.reached
         if any(call.last not in _HARMLESS for call in each.calls):
             lasting = {name for name in effect.fixed if not left[name]}
-            names |= each.touched & (changed - lasting | cell.deletes)
+            handed = each.touched & (changed - lasting | cell.deletes)
+            data = {name for name in effect.data if not (left[name] or each.changes_all)}
+            names |= handed - data
             if not each.reads.isdisjoint(uses):
                 names |= by_functions & changed
-            if names.isdisjoint(changed) and not each.reads.isdisjoint((*inputs, *old)):
+            is_idle = changed.isdisjoint(names | handed)
+            if is_idle and not each.reads.isdisjoint((*inputs, *old)):
                 through |= read  # kept by a function of the notebook, perhaps
         if each.defines:  # names in its body are looked up at the call
             made = {name: {*by_calls, *read} for name in names}

@@ -24,7 +24,7 @@ from parsimony_kernel.analysis.cell_names import Cell, Names
 from parsimony_kernel.analysis.read import read, read_function
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
+from parsimony_kernel.lineage.classes import is_data, is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import COMMON_IDS, around, changes_arguments, is_bound
 from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.object_graph import CALLABLES, MOST_OF_A_CELL, held_by, part_at, walk
@@ -57,6 +57,7 @@ class Looked:
         columns_only: frames on which the cell only sets columns, without writing into their
             existing memory.
         files: the state of the files that it names as ones to write.
+        by_argument: whether a notebook function in reach may mutate what it is handed.
     """
 
     namespace: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Looked:
     before: Snapshot = field(default_factory=lambda: Snapshot({}))
     columns_only: Set[str] = frozenset()
     files: Mapping[str, SourceState] = field(default_factory=dict)
+    by_argument: bool = False
 
     def differing(self, values: Mapping[str, Any]) -> dict[str, bool | None]:
         """Return whether each of ``values`` may differ from what it was; ``None`` if unknown.
@@ -158,7 +160,9 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     columns_only = names.mutated if is_told else set[str]()
     to_write = _handed(names, namespace, calls.WRITES_FILES)
     files = {path: source_state(path, Path()) for path in to_write}
-    return Looked(namespace, reach.used, seen, kept, likely, through, before, columns_only, files)
+    return Looked(
+        namespace, reach.used, seen, kept, likely, through, before, columns_only, files, by_argument
+    )
 
 
 def _named(held: Mapping[int, Any], namespace: Mapping[str, Any]) -> set[str]:
@@ -196,6 +200,8 @@ class CellEffect:
         files: the state of the paths in ``sources`` after the cell ended.
         written: the files that it wrote.
         fixed: names in ``changed`` whose objects nothing can mutate.
+        data: other names in ``changed`` whose objects only the code's own plain mutations change:
+            tables and other data, if no notebook function in reach may mutate what it is handed.
     """
 
     changed: tuple[str, ...] = ()
@@ -208,6 +214,7 @@ class CellEffect:
     files: tuple[SourceState, ...] = ()
     written: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
 
 def observe_cell(
@@ -275,6 +282,7 @@ def observe_cell(
         if "://" not in path
     )
     changed = sorted({*rebound, *in_place})
+    handed = () if by_argument or looked.by_argument else names.touched & {*changed}
     return CellEffect(
         changed=tuple(changed),
         deleted=deleted,
@@ -286,6 +294,7 @@ def observe_cell(
         files=tuple(replace(each, is_read=each.path in read_by) for each in states),
         written=sources_in((*written, *rewrote), cwd),
         fixed=tuple(name for name in changed if is_immutable(after[name])),
+        data=tuple(name for name in handed if is_data(after[name])),
     )
 
 

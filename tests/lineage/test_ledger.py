@@ -232,6 +232,32 @@ def test_staleness_cases(
     assert {name: {each for each, _ in stale(notebook, name)} for name in wanted} == wanted
 
 
+@pytest.mark.parametrize(
+    ("code", "name", "wanted"),
+    [
+        ("c = pd.merge(a, b)\nd = pd.concat([a, b])", "a", set()),
+        ("c = pd.merge(a, b)\nd = pd.concat([a, b])", "d", {"a", "b"}),
+        ("X = b.x\nm = LinearRegression().fit(a, X)\nn = m.score(a, X)", "a", set()),
+        ("X = b.x\nm = LinearRegression().fit(a, X)\nn = m.score(a, X)", "X", {"b"}),
+        ("f = io.StringIO()\nm = {'mean': a.x.mean()}\njson.dump(m, f)", "m", {"a"}),
+        ("k = ['a']\nv = [1]\nd = dict(zip(k, v))", "k", set()),
+        # Code of the notebook may change it, and what is said plainly does.
+        ("def fill(t, r): t['x'] = r.x\nfill(a, b)", "a", {"b", "fill"}),
+        ("r = []\nx = [1]\nlist(map(r.append, x))", "r", {"x"}),
+        ("w = True\na.dropna(inplace=w)", "a", {"w"}),
+    ],
+)
+def test_library_changes_no_data_that_it_is_handed(
+    notebook: Notebook, code: str, name: str, wanted: set[str]
+) -> None:
+    imports = (
+        "import io, json\nimport pandas as pd\nfrom sklearn.linear_model import LinearRegression"
+    )
+    frames = "a = pd.DataFrame({'x': [1, 2]})\nb = pd.DataFrame({'x': [3, 4]})"
+    found = origin(notebook, name, f"{imports}\n{frames}\n{code}")
+    assert {ref.name for ref in found.inputs} == wanted
+
+
 def test_skipped_code_is_no_input(notebook: Notebook) -> None:
     y = origin(notebook, "y", "x = 1\nk = 2", "x.real\ny = x\n1 / 0")
     assert [ref.name for ref in y.inputs] == ["x"]
