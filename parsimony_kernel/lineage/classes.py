@@ -132,7 +132,7 @@ def is_atomic(value: Any) -> bool:
     if id(kind) in ATOM_IDS or issubclass(kind, _ATOMIC):
         return True
     if issubclass(kind, type):
-        return not is_theirs(value)
+        return not is_theirs(value) or issubclass(value, tuple)
     if issubclass(kind, enum.Enum):
         return not is_theirs(kind)
     if kind is types.FunctionType:

@@ -12,6 +12,7 @@ import linecache
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import compress, islice
 from pathlib import Path, PosixPath
 from sys import getrefcount
@@ -567,8 +568,9 @@ def _code_of(function: Any) -> CodeType:
 def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     """Return the global names whose objects a function mutates.
 
-    The second value is true if it mutates the objects of its locals or closure variables. Without
-    source text, the bytecode decides: a store or a mutating name taints every name it uses.
+    The second value is true if it mutates the objects of its parameters or closure variables, or of
+    its other locals if they may come from a function of the notebook. Without source text, the
+    bytecode decides: a store or a mutating name taints every name it uses.
     """
     lines = linecache.cache.get(code.co_filename, ())
     names = None
@@ -578,11 +580,14 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
         stores = any(each.opname in _STORES for each in dis.get_instructions(code))
         changes = stores or not calls.MUTATES.isdisjoint(code.co_names)
         return (frozenset(code.co_names) if changes else frozenset()), changes
-    parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
-    changed = names.mutated | names.reached
+    own, changed = {*code.co_varnames}, names.mutated | names.reached
     if code.co_name == "__init__" and code.co_varnames:
         changed -= {code.co_varnames[0]}
-    return changed - parameters, not changed.isdisjoint(parameters)
+    if not names.called - calls.HARMLESS:  # what a method or a library gives is not its argument
+        stars = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+        own = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]}
+    handed = own.union(code.co_freevars)
+    return changed.difference(code.co_varnames, handed), not changed.isdisjoint(handed)
 
 
 def _functions_of(value: Any) -> Iterator[FunctionType]:

@@ -68,6 +68,11 @@ async def test_uncopied_changes_are_named(
         ("import abc\nclass A(abc.ABC): pass", "A.register(type('B', (), {}))", "A"),
         ("import abc\nclass A(abc.ABC): pass", "@A.register\nclass B: pass", "A"),
         ("import abc\nclass A(abc.ABC): pass", "A.size = 5", ""),
+        (
+            "import typing\nclass A(typing.NamedTuple): n: int",
+            "def f(n): return A(n)\nb = f(1)",
+            "",
+        ),
     ],
 )
 async def test_setting_shared_by_all_code_is_named(
