@@ -259,11 +259,7 @@ def open_on(root: Path, *steps: Any) -> NotebookSession:
 
     executor = CodeExecutor(cwd=str(root))
     session = NotebookSession(
-        executor=executor,
-        notebook="n.ipynb",
-        folder=root,
-        model=ScriptedModel(steps),
-        environ={},
+        executor=executor, notebook="n.ipynb", folder=root, model=ScriptedModel(steps), environ={}
     )
     executor.namespace()["send"] = send
     session.tools.add("send")

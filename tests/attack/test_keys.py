@@ -63,11 +63,7 @@ async def test_environment_keys_are_neither_sent_nor_stored(
         ]
     )
     session = NotebookSession(
-        executor=executor,
-        notebook="n.ipynb",
-        folder=tmp_path,
-        model=model,
-        environ=keys,
+        executor=executor, notebook="n.ipynb", folder=tmp_path, model=model, environ=keys
     )
     request = "use " + " ".join(keys.values())
     options = TurnOptions(approve=Approval.auto)

@@ -200,11 +200,7 @@ async def run_in(folder: Path, model: LiteLLMModel, share: Share) -> None:
     executor = CodeExecutor(cwd=str(folder))
     assert (await executor.execute(MINE)).error is None
     session = NotebookSession(
-        executor=executor,
-        notebook="n.ipynb",
-        folder=folder,
-        model=model,
-        environ={},
+        executor=executor, notebook="n.ipynb", folder=folder, model=model, environ={}
     )
     options = TurnOptions(share=share, approve=Approval.auto)
     for cell in ("look", "again"):

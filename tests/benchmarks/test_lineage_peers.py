@@ -30,9 +30,7 @@ def test_every_case_has_a_unique_name_and_compiles(part: str) -> None:
             ast.parse(cell)
 
 
-def test_unrestored_step_counts_as_lost_unless_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unrestored_step_counts_as_lost_unless_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kernel:
         def cell(self, code: str) -> None: ...
         def value(self, expression: str) -> bool:

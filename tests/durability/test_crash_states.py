@@ -136,10 +136,7 @@ def test_nothing_announced_relies_on_failed_sync(
     seams = []
     for number in range(0, _calls(act, tmp_path / "counted"), stride):
         seam = _seam(tmp_path / f"failed{number}")
-        with (
-            suppress(durable.StorageError),
-            seam.recorded(failing_at(number, errno.EIO)),
-        ):
+        with suppress(durable.StorageError), seam.recorded(failing_at(number, errno.EIO)):
             act(seam.root, seam.announce)
         at = len(seam.ops)
         with seam.recorded():

@@ -159,9 +159,7 @@ def test_failed_journal_creation_is_reported_and_retried(
         assert not _strays(root / ".ockham")
 
 
-def test_lost_journal_is_recreated_once_space_allows(
-    tmp_path: Path,
-) -> None:
+def test_lost_journal_is_recreated_once_space_allows(tmp_path: Path) -> None:
     place = tmp_path / ".ockham" / acts.JOURNAL
     with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
         for path in place.parent.iterdir():

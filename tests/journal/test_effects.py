@@ -28,10 +28,7 @@ def path(tmp_path: Path) -> Path:
 def two(path: Path) -> Iterator[tuple[JournalEffects, JournalEffects]]:
     """The record of one run, opened twice."""
     journals = [SqliteJournal(path), SqliteJournal(path)]
-    yield (
-        JournalEffects(journals[0], "r1"),
-        JournalEffects(journals[1], "r1"),
-    )
+    yield (JournalEffects(journals[0], "r1"), JournalEffects(journals[1], "r1"))
     for journal in journals:
         journal.close()
 

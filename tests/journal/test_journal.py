@@ -402,9 +402,7 @@ def test_blocking_writer_is_named_after_many_tries(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
-def test_forked_process_cannot_write_inherited_connection(
-    tmp_path: Path,
-) -> None:
+def test_forked_process_cannot_write_inherited_connection(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.sqlite")
     child = os.fork()
     if not child:

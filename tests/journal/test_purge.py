@@ -360,9 +360,7 @@ def _purge_within(place: Path, clock: ManualClock, most: int) -> None:
         os._exit(status)
 
 
-def test_old_backups_are_purged_and_published_files_kept(
-    tmp_path: Path,
-) -> None:
+def test_old_backups_are_purged_and_published_files_kept(tmp_path: Path) -> None:
     for name in ("replaced/a", "replaced/b/c", "datasets/b/d.parquet"):
         path = tmp_path / ".ockham" / name
         path.parent.mkdir(parents=True, exist_ok=True)

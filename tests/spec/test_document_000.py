@@ -787,11 +787,7 @@ async def test_lesson_is_in_requests_after_failure(run: Callable[..., Any]) -> N
 
 async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
     one = await run(
-        Reply("Words."),
-        use("look", x=1),
-        Reply("Words again:"),
-        use("look", x=2),
-        done(),
+        Reply("Words."), use("look", x=1), Reply("Words again:"), use("look", x=2), done()
     )
     assert not [event for event in one.events if isinstance(event, TERMINAL)]
     assert one.state.failure_attempts.get(FailureKind.no_progress, 0) == 0

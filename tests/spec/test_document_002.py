@@ -201,10 +201,7 @@ def keywords(function: Callable[..., Any]) -> set[str]:
         ),
         (Agent.run, "(self, message, *, ctx=None, cancellation=None)"),
         (Agent.ask, "(self, message, *, ctx=None)"),
-        (
-            Agent.resume,
-            "(self, record, reply, *, cancellation=None, max_suspension_age_s=86400)",
-        ),
+        (Agent.resume, "(self, record, reply, *, cancellation=None, max_suspension_age_s=86400)"),
         (
             render_for_llm,
             "(state, *, instructions=None, tools_block=None, capabilities_preamble='')",
@@ -1172,12 +1169,7 @@ async def test_assigned_variable_knows_its_notebook(executor: CodeExecutor) -> N
 # Identity.
 
 SHA = "ab12cd" + "0" * 58
-EXTENSIONS = {
-    "notebook": "py",
-    "dataset": "parquet",
-    "chart": "vl.json",
-    "report": "qmd",
-}
+EXTENSIONS = {"notebook": "py", "dataset": "parquet", "chart": "vl.json", "report": "qmd"}
 
 
 @pytest.mark.parametrize(("kind", "extension"), EXTENSIONS.items())
