@@ -148,9 +148,7 @@ def test_a_result_made_by_hand_shows_its_words() -> None:
     assert "Two of them." in shown(AgentResult(text="Two of them."))
 
 
-async def test_cell_run_has_three_updating_displays(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cell_run_has_three_displays(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from IPython.core.displaypub import CapturingDisplayPublisher
 
     published = CapturingDisplayPublisher()

@@ -12,6 +12,7 @@ import pytest
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.races import Race
 
 
 def _names(folder: Path) -> list[str]:
@@ -39,9 +40,7 @@ def test_several_files_are_created_unless_they_exist(
     assert not list(tmp_path.rglob(".parsimony-*"))
 
 
-def test_of_several_files_the_one_that_failed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_file_of_several_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (tmp_path / name for name in ("one", "two"))
 
     def sync(handle: int) -> None:
@@ -121,9 +120,7 @@ for n in range(25):
 
 
 @pytest.mark.slow
-def test_concurrent_rewrites_lose_nothing(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_concurrent_rewrites_lose_nothing(race: Race, tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="without locks they are not kept apart")
     (tmp_path / "file").write_bytes(b"")
     race(_REWRITING, tmp_path)
@@ -220,9 +217,7 @@ print(sum(made), all(whole))
 """
 
 
-def test_one_of_many_creates_each_file_without_links(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_one_of_many_creates_each_file_without_links(race: Race, tmp_path: Path) -> None:
     said = [each.split() for each in race(_WITHOUT_LINKS, tmp_path)]
     assert sum(int(made) for made, _ in said) == 40
     assert {whole for _, whole in said} == {"True"}
@@ -250,9 +245,7 @@ print(*told)
 """
 
 
-def test_concurrent_lines_stay_whole(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_concurrent_lines_stay_whole(race: Race, tmp_path: Path) -> None:
     said = race(_APPENDING, tmp_path)
     told = {f"n{me}-{n}-" + "x" * 3000 for me, each in enumerate(said) for n in each.split()}
     lines = (tmp_path / "log").read_text().splitlines()

@@ -58,9 +58,7 @@ growth = st.lists(
 
 
 @given(growth, st.booleans())
-def test_incremental_rendering_equals_full_rendering(
-    parts: list[tuple[list[Message], int]], replaced: bool
-) -> None:
+def test_incremental_equals_whole(parts: list[tuple[list[Message], int]], replaced: bool) -> None:
     renderer, state = IncrementalRenderer("I"), RunState()
     for number, (added, compaction) in enumerate(parts):
         if replaced and number == 2:
@@ -213,9 +211,7 @@ def test_refusal_names_next_call_and_failure_appears_once() -> None:
         ([["f", "g", "rare"], [], ["f", "g", "rare"]], ["0", "1", "2"]),
     ],
 )
-def test_valid_next_calls_appear_only_when_changed(
-    following: list[list[str]], told: list[str]
-) -> None:
+def test_next_calls_appear_only_when_changed(following: list[list[str]], told: list[str]) -> None:
     messages = [
         {
             "role": "tool",

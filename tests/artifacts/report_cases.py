@@ -11,6 +11,7 @@ import pandas as pd
 from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.reports import LINKS
 from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
@@ -49,6 +50,14 @@ def origin(name: str, code: str = "", **more: Any) -> VariableOrigin:
 
 class Clean(CodeExecutor):
     """A namespace of this process as a clean place, where no kernel has to start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    async def execute(self, code: str, *args: Any, **options: Any) -> KernelOutput:
+        self.ran.append(code)
+        return await super().execute(code, *args, **options)
 
     async def value(self, name: str) -> Any:
         return self.variables()[name]

@@ -3,17 +3,17 @@
 import json
 import secrets
 import string
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.events import AgentEvent, RunCompleted
+from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.scenarios.loops import gather
 
 SERVICES = (
     "OPENAI ANTHROPIC GEMINI MISTRAL GROQ COHERE TOGETHER DEEPSEEK PERPLEXITY FIREWORKS "
@@ -39,13 +39,8 @@ def drawn() -> str:
     return "q" + "".join(secrets.choice(letters) for _ in range(20)) + "7"
 
 
-async def ended(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    """All events of a turn."""
-    return [event async for event in events]
-
-
 async def test_environment_keys_are_neither_sent_nor_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(NAMES) == len(set(NAMES)) == 60
     keys = {name: drawn() for name in NAMES}
@@ -62,12 +57,10 @@ async def test_environment_keys_are_neither_sent_nor_stored(
             call("return_done", summary=" ".join(keys.values())),
         ]
     )
-    session = NotebookSession(
-        executor=executor, notebook="n.ipynb", folder=tmp_path, model=model, environ=keys
-    )
+    session = scripted(executor=executor, model=model, environ=keys)
     request = "use " + " ".join(keys.values())
     options = TurnOptions(approve=Approval.auto)
-    events = await ended(session.turn(request, cell_key="c", options=options))
+    events = await gather(session.turn(request, cell_key="c", options=options))
     assert isinstance(events[-1], RunCompleted)
     session.close()
     model.assert_exhausted()

@@ -18,11 +18,12 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.events import RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
-from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.artifacts.report_cases import origin
+from tests.artifacts.report_cases import publish as publish_as
 
 Announce = Callable[[str], None]
 Act = Callable[[Path, Announce], None]
@@ -42,22 +43,9 @@ def frame(version: int) -> pd.DataFrame:
 
 def publish_version(root: Path, version: int) -> str:
     """Publish ``df``; returns the announced word, which is its reference."""
-    code = f"df = frame({version})"
-    origin = VariableOrigin(
-        name="df",
-        version=version,
-        actor="agent",
-        notebook_path=NOTEBOOK,
-        cell_id=f"c{version}",
-        run_id="r1",
-        code=code,
-        code_sha=snapshot_sha("notebook", code.encode()),
-        at="2026-01-01T00:00:00+00:00",
-    )
+    made = origin("df", f"df = frame({version})", notebook_path=NOTEBOOK, sources=())
     publisher = Publisher(ArtifactStore(root), notebook_path=NOTEBOOK, clock=ManualClock())
-    done = publisher.publish(
-        "dataset", frame(version), variable="df", title="The table", lineage=[origin], run_id="r1"
-    )
+    done = publish_as(publisher, "dataset", frame(version), "df", lineage=[made])
     return json.dumps([done.ref.kind, done.ref.logical_id, done.ref.content_sha])
 
 

@@ -169,9 +169,7 @@ acts.suspend(Path(sys.argv[1]), lambda word: os.write(2, f"announced {word}\\n".
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced")
-def test_power_cut_during_suspend_keeps_announced_question(
-    tmp_path: Path, examine: Callable[..., None]
-) -> None:
+def test_power_cut_keeps_announced_question(tmp_path: Path, examine: Callable[..., None]) -> None:
     """With every page of the journal and of its log lost, torn or out of order by itself."""
     root, log = tmp_path / "recorded", tmp_path / "calls"
     root.mkdir()

@@ -141,9 +141,7 @@ def test_failed_key_write_is_reported_and_retried(code: int, tmp_path: Path) -> 
 
 @every(len(FAULTS))
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_failed_journal_creation_is_reported_and_retried(
-    code: int, stride: int, tmp_path: Path
-) -> None:
+def test_failed_journal_creation_can_be_retried(code: int, stride: int, tmp_path: Path) -> None:
     def asked(root: Path) -> None:
         acts.suspend(root, lambda _word: None)
 

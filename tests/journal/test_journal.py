@@ -24,6 +24,7 @@ from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.testing.manual_clock import ManualClock
+from tests.races import Race
 
 AGAIN = RunStarted(run_id="a", request="again", model="offline")
 
@@ -232,9 +233,7 @@ def test_question_stays_where_its_turn_cannot_run_again(journal: SqliteJournal) 
     assert (journal.turns()[0].status, journal.events("a")) == ("suspended", ())
 
 
-def test_one_of_eight_processes_answers(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_one_of_eight_processes_answers(tmp_path: Path, race: Race) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(SqliteJournal(path)) as journal:
         _begin(journal, "a")
@@ -266,9 +265,7 @@ print("done")
 """
 
 
-def test_eight_processes_open_one_new_journal(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_eight_processes_open_one_new_journal(tmp_path: Path, race: Race) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"
     assert race(_OPENER, path) == ["done"] * 8
     journal = SqliteJournal(path)
@@ -331,9 +328,7 @@ def test_corrupt_entry_is_named_on_read(written: Path) -> None:
         journal.events("a")
 
 
-def test_corrupt_question_is_named_and_others_survive(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_corrupt_question_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     _begin(journal, "a", cell="one")
@@ -371,9 +366,7 @@ def _of_format(number: int) -> Callable[[Path], object]:
         ),
     ],
 )
-def test_what_is_no_journal_is_refused_and_untouched(
-    tmp_path: Path, put: Callable[[Path], object], said: str
-) -> None:
+def test_foreign_file_is_refused(tmp_path: Path, put: Callable[[Path], object], said: str) -> None:
     path = tmp_path / "journal.sqlite"
     put(path)
     before = {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()}
@@ -385,9 +378,7 @@ def test_what_is_no_journal_is_refused_and_untouched(
     assert {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
-def test_blocking_writer_is_named_after_many_tries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocking_writer_is_named_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked seldom would be starved by others that write all the time."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
     path, tries = tmp_path / "journal.sqlite", list[str]()

@@ -4,7 +4,7 @@ import itertools
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
 from parsimony_kernel.storage.run_log import JournalEffects, SentLog, sent_by
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.races import Race
 from tests.tiers import every
 
 DAY = 86_400.0
@@ -78,7 +79,7 @@ def found_in(folder: Path, word: str) -> list[str]:
     return [p.name for p in folder.glob("journal.sqlite*") if word.encode() in p.read_bytes()]
 
 
-def test_purged_bytes_are_gone_and_rest_is_unchanged(
+def test_only_purged_bytes_are_gone(
     journal: SqliteJournal, place: Path, clock: ManualClock
 ) -> None:
     aged(journal, clock)
@@ -138,9 +139,7 @@ def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: Manu
     assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
-def test_running_turn_stays_and_file_is_compacted_after_it(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_compaction_waits_for_turn(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     aged(journal, clock)
     journal._alive = lambda pid, since: pid == 7
     for run, pid in (("r", 7), ("killed", 8)):
@@ -160,9 +159,7 @@ def test_running_turn_stays_and_file_is_compacted_after_it(
     assert found_in(place.parent, CANARY) == []
 
 
-def test_uncertain_write_keeps_its_turn(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_uncertain_write_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     told(journal, "open", "robin")
     told(journal, "ended", CANARY)
     JournalEffects(journal, "open").intend("k1", "send", {"to": "robin"})
@@ -203,9 +200,7 @@ def test_turn_that_is_needed_or_goes_on_meanwhile_stays(
     assert (journal.events("old1"), len(journal.events("old2"))) == ((), 3)
 
 
-def test_orphaned_entries_are_purged_when_all_are_old(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_old_orphans_are_purged(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     journal.append("stray", TextDelta(content=CANARY))
     journal.append("half", TextDelta(content="robin"))
     clock.advance(10 * DAY)
@@ -267,7 +262,7 @@ journal.close()
 
 
 def test_concurrent_purges_and_writers_lose_nothing(
-    place: Path, clock: ManualClock, race: Callable[[str, Path], list[str]]
+    place: Path, clock: ManualClock, race: Race
 ) -> None:
     with closing(SqliteJournal(place, clock)) as journal:
         for number in range(20):

@@ -85,9 +85,7 @@ def test_lone_surrogate_round_trips(journal: SqliteJournal) -> None:
     assert kept(journal, "r1") == [request]
 
 
-def test_long_turn_stores_no_repeats_and_round_trips(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_long_turn_round_trips_without_repeats(journal: SqliteJournal, tmp_path: Path) -> None:
     requests = long_turn(60, 24_000)
     last: dict[str, Any] = {
         "timeout_s": 0.1,

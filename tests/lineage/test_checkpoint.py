@@ -70,9 +70,7 @@ async def test_uncopied_changes_are_named(
         ("import abc\nclass A(abc.ABC): pass", "A.size = 5", ""),
     ],
 )
-async def test_setting_shared_by_all_code_is_named(
-    desk: Desk, setting: str, code: str, named: str
-) -> None:
+async def test_shared_setting_is_named(desk: Desk, setting: str, code: str, named: str) -> None:
     await desk.act(setting)
     desk.checkpoints.take()
     told = (await desk.executor.execute(code)).stderr

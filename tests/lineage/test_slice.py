@@ -98,9 +98,7 @@ CANCELLING = (
 
 
 @pytest.mark.parametrize("cells", CANCELLING)
-async def test_cancelling_changes_are_kept_around_reads(
-    desk: Desk, cells: tuple[str, ...], tmp_path: Path
-) -> None:
+async def test_cancelling_changes_stay(desk: Desk, cells: tuple[str, ...], tmp_path: Path) -> None:
     await desk.run(*cells)
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 

@@ -1,7 +1,6 @@
 """Tokens, seals, and what may be resumed."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -29,6 +28,7 @@ from parsimony_kernel.agent.failure.suspension import (
     take_single_use,
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
+from tests.races import Race
 from tests.tiers import every
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -311,9 +311,7 @@ print(take_single_use(record))
 """
 
 
-def test_one_process_takes_a_record_without_journal(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_one_process_takes_a_record_without_journal(tmp_path: Path, race: Race) -> None:
     taken = race(_TAKE, tmp_path)
     assert sorted(taken) == ["False"] * (len(taken) - 1) + ["True"]
     assert len(list((tmp_path / "parsimony" / "claims").iterdir())) == 1
