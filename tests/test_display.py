@@ -27,13 +27,7 @@ RUN: list[ev.AgentEvent] = [
     ev.LLMCallCompleted(model="scripted", prompt_tokens=1_200, completion_tokens=34, cost_usd=0.5),
     CODE,
     DONE,
-    ev.ArtifactPublished(
-        kind="dataset",
-        logical_id="a",
-        content_sha="b",
-        path=".ockham/datasets/a/b.parquet",
-        title="Counts",
-    ),
+    ev.ArtifactPublished(kind="dataset", logical_id="a", content_sha="b", path="c", title="Counts"),
     ev.RunCompleted(summary="There are 7.", variables=("x",)),
 ]
 

@@ -60,14 +60,6 @@ def test_nothing_is_created_where_the_claim_exists(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["claim", "one"]
 
 
-def test_replace_is_atomic(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    durable.replace(path, b"one")
-    durable.replace(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert _names(tmp_path) == ["file"]
-
-
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o700, 0o755, 0o444, 0o2750])
 def test_rewritten_file_keeps_mode_and_owner(mode: int, tmp_path: Path) -> None:
@@ -161,9 +153,7 @@ def test_line_break_in_line_is_refused(tmp_path: Path) -> None:
         (lambda at: durable.settle(at / "pipe"), "Cannot sync"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
-    tmp_path: Path, act: Callable[[Path], object], said: str
-) -> None:
+def test_failure_is_one_sentence(tmp_path: Path, act: Callable[[Path], object], said: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -285,9 +275,7 @@ def test_linked_log_is_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_file_is_synced_once_and_again_after_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_file_is_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = list[int]()
     monkeypatch.setattr(os, "fsync", synced.append)
     made, log = tmp_path / "made", tmp_path / "log"

@@ -82,6 +82,10 @@ def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Publishe
 BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:monthly).\n"
 
 
+def report(publisher: Publisher, body: str = BODY, title: str = "T") -> Published:
+    return publisher.publish("report", body, title=title, run_id="r")
+
+
 class Seen(HTMLParser):
     """What a browser would make of a page."""
 

@@ -147,17 +147,11 @@ def _several(store: ArtifactStore) -> dict[str, LogEntry]:
         "chart": ("chart", "cccc3333cccc3333", "Sales  over time", "curve", "a.ipynb"),
     }
     published = {}
-    for name, (kind, logical_id, title, variable, notebook) in rows.items():
-        entry = _entry(
-            name.encode(),
-            kind=kind,
-            logical_id=logical_id,
-            title=title,
-            variable=variable,
-            notebook=notebook,
-            live_name=f"{notebook}/{variable}",
-            published_at=name,
-        )
+    columns = ("kind", "logical_id", "title", "variable", "notebook")
+    for name, row in rows.items():
+        fields = dict(zip(columns, row, strict=True))
+        live_name = f"{fields['notebook']}/{fields['variable']}"
+        entry = _entry(name.encode(), live_name=live_name, published_at=name, **fields)
         published[name], _ = store.publish(entry, name.encode())
     return published
 

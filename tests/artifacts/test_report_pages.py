@@ -22,20 +22,18 @@ from tests.artifacts.report_cases import (
     page_of,
     publish,
     publish_table,
+    report,
 )
 
 
 def shown(publisher: Publisher, body: str) -> Seen:
     """What the page of a report of ``body`` shows."""
-    report = publisher.publish("report", body, title="T", run_id="r")
-    return assert_needs_nothing(page_of(publisher, report))
+    return assert_needs_nothing(page_of(publisher, report(publisher, body)))
 
 
 def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
-    published = publisher.publish(
-        "report", f"{BODY}\n![Table](artifact:monthly)", title="How warm?", run_id="r"
-    )
+    published = report(publisher, f"{BODY}\n![Table](artifact:monthly)", "How warm?")
     page = page_of(publisher, published)
     seen = assert_needs_nothing(page)
     assert seen.all("html") == [{"lang": "en"}]
@@ -103,7 +101,7 @@ def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
 
 def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
-    publisher.publish("report", "Words.", title="Earlier", run_id="r")
+    report(publisher, "Words.", "Earlier")
     seen = shown(publisher, "![](artifact:steps)\n\n![](artifact:Earlier)")
     assert "if 1 < 2:\n    pass" in seen.text
     assert "Earlier · Source 2" in seen.text

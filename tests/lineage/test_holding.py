@@ -69,21 +69,16 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("limited")
-def test_oversized_value_hides_nothing_beside_it() -> None:
+@pytest.mark.parametrize(
+    "big",
+    [[[n] for n in range(MOST + 1)], [[[n]] for n in range(MOST // 2 + 1)]],
+    ids=["wide", "deep"],
+)
+def test_oversized_value_hides_nothing_beside_it(big: list[Any]) -> None:
     target = [1]
-    big = [[n] for n in range(MOST + 1)]
     names = {"before": [target], "big": big, "after": {"k": (target,)}}
     holding = Holding(names.values(), most=MOST)
     assert set(holding.holders(names, {id(target): target})) == {"before", "after"}
-
-
-@pytest.mark.usefixtures("limited")
-def test_deep_value_hides_nothing_of_others() -> None:
-    target = [1]
-    deep: list[Any] = [[[n]] for n in range(MOST // 2 + 1)]
-    names = {"deep": deep, "after": {"k": (target,)}}
-    holding = Holding(names.values(), most=MOST)
-    assert set(holding.holders(names, {id(target): target})) == {"after"}
 
 
 def test_plain_values_are_never_too_large() -> None:

@@ -18,19 +18,11 @@ from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, Recove
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
 
 # In the document's order, with ours in its place before the last.
-TYPES = {
-    "WRONG_TOOL_CALLED": "wrong_tool_called",
-    "CONSTRAINT_IGNORED": "constraint_ignored",
-    "LOOP_DETECTED": "loop_detected",
-    "HALLUCINATED_STATE": "hallucinated_state",
-    "PLAN_INCOMPLETE": "plan_incomplete",
-    "SCHEMA_MISMATCH": "schema_mismatch",
-    "CONTEXT_OVERFLOW": "context_overflow",
-    "GOAL_DRIFT": "goal_drift",
-    "EXTERNAL_FAULT": "external_fault",
-    "TIMEOUT": "timeout",
-    "UNKNOWN": "unknown",
-}
+NAMES = (
+    "WRONG_TOOL_CALLED CONSTRAINT_IGNORED LOOP_DETECTED HALLUCINATED_STATE PLAN_INCOMPLETE "
+    "SCHEMA_MISMATCH CONTEXT_OVERFLOW GOAL_DRIFT EXTERNAL_FAULT TIMEOUT UNKNOWN"
+)
+TYPES = NAMES.split()
 UNKNOWN = FailureType.UNKNOWN
 SEMANTIC = ["hallucinated_state", "plan_incomplete", "context_overflow", "goal_drift"]
 TASK = "Where is order A102? Never call `delete_order`."
@@ -62,7 +54,8 @@ async def by_rules(
 
 
 def test_types_have_documented_names_and_order() -> None:
-    assert [(each.name, each.value) for each in FailureType] == [*TYPES.items()]
+    documented = [(name, name.lower()) for name in TYPES]
+    assert [(each.name, each.value) for each in FailureType] == documented
 
 
 @pytest.mark.parametrize("kind", [*FailureType])
@@ -196,31 +189,27 @@ BROKEN: list[tuple[str, list[Step]]] = [
 ]
 
 
-@pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_known_constraint_violation_is_detected(
-    constraint: str, trajectory: list[Step]
-) -> None:
-    kind = await by_rules(trajectory, constraints=[constraint])
+@pytest.mark.parametrize(("rule", "steps"), BROKEN)
+async def test_known_constraint_violation_is_detected(rule: str, steps: list[Step]) -> None:
+    kind = await by_rules(steps, constraints=[rule])
     assert kind is FailureType.CONSTRAINT_IGNORED
 
 
-@pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_unknown_constraint_violation_is_not_detected(
-    constraint: str, trajectory: list[Step]
-) -> None:
-    assert await RulesClassifier().classify(trajectory, "Where is order A102?") is UNKNOWN
+@pytest.mark.parametrize(("rule", "steps"), BROKEN)
+async def test_unknown_constraint_violation_is_not_detected(rule: str, steps: list[Step]) -> None:
+    assert await RulesClassifier().classify(steps, "Where is order A102?") is UNKNOWN
 
 
 @pytest.mark.parametrize(
-    ("constraint", "trajectory"),
+    ("rule", "steps"),
     [
         ("never call `delete_order`", looked("A102")),
         ("do not mention `internal_notes`", answered("It is delayed.")),
         ("answer in at most 5 words", answered("Delayed until Friday.")),
     ],
 )
-async def test_kept_constraint_is_no_failure(constraint: str, trajectory: list[Step]) -> None:
-    assert await by_rules(trajectory, constraints=[constraint]) is UNKNOWN
+async def test_kept_constraint_is_no_failure(rule: str, steps: list[Step]) -> None:
+    assert await by_rules(steps, constraints=[rule]) is UNKNOWN
 
 
 # What takes the meaning of the trajectory.
@@ -271,7 +260,7 @@ async def test_hybrid_classifies_with_one_model_call(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trajectory", "kind"),
+    ("steps", "kind"),
     [
         (failed("unknown tool: search_database"), FailureType.WRONG_TOOL_CALLED),
         (failed("1 validation error for Order"), FailureType.SCHEMA_MISMATCH),
@@ -280,13 +269,11 @@ async def test_hybrid_classifies_with_one_model_call(kind: str) -> None:
         (BROKEN[0][1], FailureType.CONSTRAINT_IGNORED),
     ],
 )
-async def test_hybrid_skips_model_when_rules_suffice(
-    trajectory: list[Step], kind: FailureType
-) -> None:
+async def test_hybrid_skips_model_when_rules_suffice(steps: list[Step], kind: FailureType) -> None:
     model = ScriptedModel([])
     rules = RulesClassifier(constraints=[BROKEN[0][0]])
     hybrid = HybridClassifier(LLMClassifier(model, clock=ManualClock()), rules)
-    assert await hybrid.classify(trajectory, TASK) is kind
+    assert await hybrid.classify(steps, TASK) is kind
     assert model.requests == []
 
 

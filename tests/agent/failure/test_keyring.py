@@ -153,14 +153,8 @@ def entry(secret: str = "hush", of: str | None = None, **more: object) -> Callab
     "put",
     [
         *(Path.mkdir, loop, holding(""), holding("[")),
-        *(
-            entry(since="yesterday"),
-            entry(more=1),
-            entry(key_id=None),
-            entry(since="2026-07-08T00:00:00"),
-            entry(secret=""),
-        ),
-        entry(of="a secret that was another"),
+        *(entry(since="yesterday"), entry(since="2026-07-08T00:00:00"), entry(more=1)),
+        *(entry(key_id=None), entry(secret=""), entry(of="a secret that was another")),
     ],
 )
 def test_foreign_file_is_left_alone(tmp_path: Path, put: Callable[[Path], object]) -> None:
