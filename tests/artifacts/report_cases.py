@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from html.parser import HTMLParser
 from typing import Any
 
 import pandas as pd
@@ -15,6 +14,7 @@ from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
+from tests.view.markup import Parsed
 
 SHA = content_sha(b"chart")
 
@@ -74,9 +74,10 @@ def publish(publisher: Publisher, kind: Kind, value: Any, name: str, **more: Any
     return publisher.publish(kind, value, variable=name, **usual | more)
 
 
-def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:
+def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME, **columns: Any) -> Published:
+    made = frame.assign(**columns)
     script = "monthly = made()  # <all>"
-    return publish(publisher, "dataset", frame, "monthly", title="By month", script=script)
+    return publish(publisher, "dataset", made, "monthly", title="By month", script=script)
 
 
 BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:monthly).\n"
@@ -84,26 +85,6 @@ BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:m
 
 def report(publisher: Publisher, body: str = BODY, title: str = "T") -> Published:
     return publisher.publish("report", body, title=title, run_id="r")
-
-
-class Seen(HTMLParser):
-    """What a browser would make of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
 
 
 _HARMLESS = set(
@@ -116,8 +97,8 @@ _HARMLESS = set(
 )
 
 
-def assert_needs_nothing(page: str) -> Seen:
-    seen = Seen(page)
+def assert_harmless(page: str) -> Parsed:
+    seen = Parsed(page)
     assert {tag for tag, _ in seen.tags} <= _HARMLESS
     for tag, attributes in seen.tags:
         assert not [name for name in attributes if name.startswith("on")], (tag, attributes)

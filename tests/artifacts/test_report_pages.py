@@ -14,8 +14,7 @@ from parsimony_kernel.artifacts.store import LogEntry
 from tests.artifacts.report_cases import (
     BODY,
     FRAME,
-    Seen,
-    assert_needs_nothing,
+    assert_harmless,
     entry_of,
     find,
     origin,
@@ -24,24 +23,25 @@ from tests.artifacts.report_cases import (
     publish_table,
     report,
 )
+from tests.view.markup import Parsed
 
 
-def shown(publisher: Publisher, body: str) -> Seen:
+def shown(publisher: Publisher, body: str) -> Parsed:
     """What the page of a report of ``body`` shows."""
-    return assert_needs_nothing(page_of(publisher, report(publisher, body)))
+    return assert_harmless(page_of(publisher, report(publisher, body)))
 
 
 def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
     published = report(publisher, f"{BODY}\n![Table](artifact:monthly)", "How warm?")
     page = page_of(publisher, published)
-    seen = assert_needs_nothing(page)
+    seen = assert_harmless(page)
     assert seen.all("html") == [{"lang": "en"}]
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"
-    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.text
-    assert "2024-01-01" in seen.text
+    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.words
+    assert "2024-01-01" in seen.words
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
     assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
     targets = {str(each["href"])[1:] for each in seen.all("a")}
@@ -50,7 +50,7 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     for told in ("# %% agent\ncurve = made()", "monthly = made()  # <all>", "data.csv",
                  curve.logical_id[:12], curve.content_sha[:12], published.ref.content_sha[:12],
                  "work.ipynb", "2026-01-01 00:00 UTC"):  # fmt: skip
-        assert told in seen.text
+        assert told in seen.words
 
 
 def test_title_is_the_only_heading_of_its_level(publisher: Publisher) -> None:
@@ -75,9 +75,9 @@ def test_foreign_content_is_text_only(publisher: Publisher) -> None:
     body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
     published = hostile.publish("report", body, title=_EVIL, description=_EVIL, run_id="r")
     page = page_of(hostile, published)
-    seen = assert_needs_nothing(page)
+    seen = assert_harmless(page)
     assert "<script" not in page
-    assert "onerror" in seen.text
+    assert "onerror" in seen.words
     assert "default-src 'none'" in str(seen.all("meta"))
 
 
@@ -89,19 +89,19 @@ def test_page_is_self_contained_and_runs_nothing(body: str) -> None:
         return
     entry = LogEntry(kind="report", logical_id="a", content_sha="b")
     shown = {ref: Exhibit(entry_of("sales"), b"{}") for ref in report.shown}
-    assert_needs_nothing(render_page(report, shown, entry))
+    assert_harmless(render_page(report, shown, entry))
 
 
 def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
     publish(publisher, "chart", far, "far")
     seen = shown(publisher, "![Far](artifact:far)")
-    assert "Far: line chart of b by a. The chart could not be drawn" in seen.text
+    assert "Far: line chart of b by a. The chart could not be drawn" in seen.words
 
 
 def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
     report(publisher, "Words.", "Earlier")
     seen = shown(publisher, "![](artifact:steps)\n\n![](artifact:Earlier)")
-    assert "if 1 < 2:\n    pass" in seen.text
-    assert "Earlier · Source 2" in seen.text
+    assert "if 1 < 2:\n    pass" in seen.words
+    assert "Earlier · Source 2" in seen.words

@@ -19,6 +19,7 @@ from parsimony_kernel.storage.journal import SqliteJournal
 from tests.artifacts.report_cases import origin, publish
 
 ORIGIN = origin("t", sources=())
+Damage = Callable[[Path], object]
 LOG, TABLE = "datasets/*/log.jsonl", "datasets/*/*.parquet"
 
 
@@ -60,7 +61,7 @@ def cut(log: Path) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1]))
 
 
-def altered(**change: object) -> Callable[[Path], None]:
+def altered(**change: object) -> Damage:
     """Writes another value into the first line of a log."""
 
     def alter(log: Path) -> None:
@@ -86,7 +87,7 @@ def flipped(log: Path) -> None:
         (lambda log: shutil.rmtree(log.parent), "2 of 2"),
     ],
 )
-def test_log_tampering_is_found(tmp_path: Path, tamper: Callable[[Path], None], gone: str) -> None:
+def test_log_tampering_is_found(tmp_path: Path, tamper: Damage, gone: str) -> None:
     with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite")) as journal:
         store = ArtifactStore(tmp_path, journal.witness)
         publisher = Publisher(store, notebook_path="a.ipynb")
@@ -117,7 +118,7 @@ def test_damaged_snapshot_is_found_and_left_alone(store: ArtifactStore, pattern:
     assert files(store) == before
 
 
-def _instead(put: Callable[[Path], None]) -> Callable[[Path], None]:
+def _instead(put: Damage) -> Damage:
     """Puts something else in the place of a file."""
 
     def replace(path: Path) -> None:
@@ -132,7 +133,7 @@ def _linked(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "damage", "said"),
+    ("where", "damage", "said"),
     [
         (LOG, lambda log: log.write_bytes(log.read_bytes()[:-20]), "a line that can't be read"),
         ("notebooks/*/*.py", Path.unlink, "missing or damaged"),
@@ -154,12 +155,12 @@ def _linked(path: Path) -> None:
 )
 def test_other_damage_is_reported_and_command_fails(
     store: ArtifactStore,
-    pattern: str,
-    damage: Callable[[Path], object],
+    where: str,
+    damage: Damage,
     said: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    damage(snapshot(store, pattern))
+    damage(snapshot(store, where))
     assert main(["verify", "--folder", str(store.root)]) == 1
     assert said in capsys.readouterr().err
 

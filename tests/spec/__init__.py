@@ -60,6 +60,15 @@ def use(name: str, **arguments: Any) -> Reply:
     return Reply(calls=((name, arguments),))
 
 
+class StatusError(Exception):
+    """An error of a client that has a response."""
+
+    def __init__(self, status: int, text: str = "", **headers: str) -> None:
+        super().__init__(text or f"status {status}")
+        self.status_code = status
+        self.response = type("Response", (), {"status_code": status, "headers": headers})()
+
+
 def _calls(reply: Reply, stem: str) -> list[Fields]:
     return [
         {

@@ -66,7 +66,7 @@ from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 from tests.fast_loop import fast_loop
 
-from . import Fields
+from . import Fields, StatusError
 from .lookup import DELAYED, DETOUR, NAMES, lookup
 
 Call = tuple[str, Fields]
@@ -416,15 +416,6 @@ def test_invented_delivery_stops_at_first_handoff() -> None:
 
 
 # Retries, as a library.
-
-
-class StatusError(Exception):
-    """An error of a client that has a response."""
-
-    def __init__(self, status: int, text: str = "", **headers: str) -> None:
-        super().__init__(text or f"status {status}")
-        self.status_code = status
-        self.response = type("Response", (), {"status_code": status, "headers": headers})()
 
 
 def behind(exc: Exception, cause: Exception) -> Exception:

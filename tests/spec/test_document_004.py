@@ -17,6 +17,8 @@ from parsimony_kernel.triage.classify import HybridClassifier, LLMClassifier, Ru
 from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, RecoveryAction
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
 
+from . import StatusError
+
 # In the document's order, with ours in its place before the last.
 NAMES = (
     "WRONG_TOOL_CALLED CONSTRAINT_IGNORED LOOP_DETECTED HALLUCINATED_STATE PLAN_INCOMPLETE "
@@ -89,14 +91,6 @@ def not_json() -> Exception:
     raise AssertionError("the text was read")
 
 
-class StatusError(Exception):
-    """An error of a client that says a status."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the server answered {status}")
-        self.status_code = status
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -137,14 +131,14 @@ async def test_structural_misfit_is_schema_mismatch(make: Any) -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_transient_status_is_external_fault(status: int) -> None:
-    steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
+    steps = [step_of(StatusError(status, "it answered"), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is FailureType.EXTERNAL_FAULT
     assert await by_rules(failed(f"HTTP {status}")) is FailureType.EXTERNAL_FAULT
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_permanent_status_is_no_external_fault(status: int) -> None:
-    steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
+    steps = [step_of(StatusError(status, "it answered"), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is not FailureType.EXTERNAL_FAULT
 
 
