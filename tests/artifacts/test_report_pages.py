@@ -14,6 +14,7 @@ from parsimony_kernel.artifacts.store import LogEntry
 from tests.artifacts.report_cases import (
     BODY,
     FRAME,
+    Seen,
     assert_harmless,
     entry_of,
     find,
@@ -23,10 +24,9 @@ from tests.artifacts.report_cases import (
     publish_table,
     report,
 )
-from tests.view.markup import Parsed
 
 
-def shown(publisher: Publisher, body: str) -> Parsed:
+def shown(publisher: Publisher, body: str) -> Seen:
     """What the page of a report of ``body`` shows."""
     return assert_harmless(page_of(publisher, report(publisher, body)))
 
@@ -40,8 +40,8 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"
-    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.words
-    assert "2024-01-01" in seen.words
+    assert "(60 rows, 2 columns; the first 40 rows and 2 columns shown)" in seen.text
+    assert "2024-01-01" in seen.text
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
     assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
     targets = {str(each["href"])[1:] for each in seen.all("a")}
@@ -50,7 +50,7 @@ def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     for told in ("# %% agent\ncurve = made()", "monthly = made()  # <all>", "data.csv",
                  curve.logical_id[:12], curve.content_sha[:12], published.ref.content_sha[:12],
                  "work.ipynb", "2026-01-01 00:00 UTC"):  # fmt: skip
-        assert told in seen.words
+        assert told in seen.text
 
 
 def test_title_is_the_only_heading_of_its_level(publisher: Publisher) -> None:
@@ -77,7 +77,7 @@ def test_foreign_content_is_text_only(publisher: Publisher) -> None:
     page = page_of(hostile, published)
     seen = assert_harmless(page)
     assert "<script" not in page
-    assert "onerror" in seen.words
+    assert "onerror" in seen.text
     assert "default-src 'none'" in str(seen.all("meta"))
 
 
@@ -96,12 +96,12 @@ def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
     far = alt.Chart("https://example.invalid/x.csv").mark_line().encode(x="a:T", y="b:Q")
     publish(publisher, "chart", far, "far")
     seen = shown(publisher, "![Far](artifact:far)")
-    assert "Far: line chart of b by a. The chart could not be drawn" in seen.words
+    assert "Far: line chart of b by a. The chart could not be drawn" in seen.text
 
 
 def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
     report(publisher, "Words.", "Earlier")
     seen = shown(publisher, "![](artifact:steps)\n\n![](artifact:Earlier)")
-    assert "if 1 < 2:\n    pass" in seen.words
-    assert "Earlier · Source 2" in seen.words
+    assert "if 1 < 2:\n    pass" in seen.text
+    assert "Earlier · Source 2" in seen.text

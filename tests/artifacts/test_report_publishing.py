@@ -108,7 +108,7 @@ def test_refreshed_page_dates_its_sentences(publisher: Publisher, clock: ManualC
             "The sentences are of 2026-01-01 00:00 UTC; the figures, the tables and what is "
             f"linked were renewed on 2026-01-0{days + 1} 00:00 UTC."
         )
-        assert told in seen.words
+        assert told in seen.text
     same = publisher.renew_report(publisher.find("T"))
     assert page_of(publisher, same) == page
     told_anew = publisher.publish("report", f"New. {BODY}", title="T", run_id="r2")
