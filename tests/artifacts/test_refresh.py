@@ -52,10 +52,10 @@ class Desk:
 
     def publish(self, kind: Literal["dataset", "chart"], variable: str, title: str) -> Published:
         ledger, value = self.executor.origin_ledger, self.executor.variables()[variable]
-        told: dict[str, Any] = {"title": title, "lineage": tuple(ledger.ancestry(variable))}
-        script = slice_of(ledger, variable)
-        made = {"variable": variable, "run_id": "r1", "script": script}
-        return self.publisher.publish(kind, value, **told, **made)
+        told: dict[str, Any] = {"title": title, "run_id": "r1"}
+        told["lineage"] = tuple(ledger.ancestry(variable))
+        told["script"] = slice_of(ledger, variable)
+        return self.publisher.publish(kind, value, variable=variable, **told)
 
     @asynccontextmanager
     async def clean(self) -> AsyncIterator[Clean]:
