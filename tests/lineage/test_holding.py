@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.lineage import object_graph
-from parsimony_kernel.lineage.object_graph import MOST_LOOKED_AT, Holding
+from parsimony_kernel.lineage.object_graph import Holding
 
 MOST = 20_000
 
@@ -81,10 +81,12 @@ def test_oversized_value_hides_nothing_beside_it(big: list[Any]) -> None:
     assert set(holding.holders(names, {id(target): target})) == {"before", "after"}
 
 
+@pytest.mark.usefixtures("limited")
 def test_plain_values_are_never_too_large() -> None:
     target = [1]
-    names = {"plain": [*range(3 * MOST_LOOKED_AT), target], "other": [[n] for n in range(9)]}
-    assert holders(names, target) == {"plain"}
+    names = {"plain": [*range(3 * MOST), target], "other": [[n] for n in range(9)]}
+    holding = Holding(names.values(), most=MOST)
+    assert set(holding.holders(names, {id(target): target})) == {"plain"}
 
 
 def test_running_frames_are_not_followed() -> None:
