@@ -26,6 +26,7 @@ from traitlets.config import Config
 
 from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.llm import chokepoint
+from tests.races import Race
 
 # Compiling it takes each worker two seconds, and no test needs it.
 defer_grammar_of_addresses()
@@ -289,7 +290,7 @@ sys.exit(any([os.wait()[1] for _ in outputs]))
 
 
 @pytest.fixture
-def race() -> Callable[[str, Path], list[str]]:
+def race() -> Race:
     """What eight real processes print that go through one program from the same moment on.
 
     The program finds the path as the text ``place``, its own name, ``n0`` to ``n7``, as ``me``,

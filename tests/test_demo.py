@@ -85,8 +85,7 @@ def test_existing_data_file_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
-    [("1 / 0", "ZeroDivisionError"), ("while True: pass", "longer than 2 s")],
+    ("source", "says"), [("1 / 0", "ZeroDivisionError"), ("while True: pass", "longer than 2 s")]
 )
 def test_a_notebook_that_does_not_end_well_is_one_sentence_and_is_written(
     cell: Path,

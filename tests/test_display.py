@@ -27,13 +27,7 @@ RUN: list[ev.AgentEvent] = [
     ev.LLMCallCompleted(model="scripted", prompt_tokens=1_200, completion_tokens=34, cost_usd=0.5),
     CODE,
     DONE,
-    ev.ArtifactPublished(
-        kind="dataset",
-        logical_id="a",
-        content_sha="b",
-        path=".ockham/datasets/a/b.parquet",
-        title="Counts",
-    ),
+    ev.ArtifactPublished(kind="dataset", logical_id="a", content_sha="b", path="c", title="Counts"),
     ev.RunCompleted(summary="There are 7.", variables=("x",)),
 ]
 
@@ -148,9 +142,7 @@ def test_a_result_made_by_hand_shows_its_words() -> None:
     assert "Two of them." in shown(AgentResult(text="Two of them."))
 
 
-async def test_cell_run_has_three_updating_displays(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cell_run_has_three_displays(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from IPython.core.displaypub import CapturingDisplayPublisher
 
     published = CapturingDisplayPublisher()

@@ -48,9 +48,7 @@ def test_default_ollama_context_length_is_a_warning(environ: dict[str, str], is_
     assert is_set or "num_ctx=16384" in found.remedy
 
 
-def test_kernelspec_with_other_interpreter_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_kernelspec_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     spec = tmp_path / "kernels/parsimony-agent/kernel.json"
     spec.parent.mkdir(parents=True)

@@ -12,6 +12,7 @@ import pytest
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.races import Race
 
 
 def _names(folder: Path) -> list[str]:
@@ -39,9 +40,7 @@ def test_several_files_are_created_unless_they_exist(
     assert not list(tmp_path.rglob(".parsimony-*"))
 
 
-def test_of_several_files_the_one_that_failed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_file_of_several_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (tmp_path / name for name in ("one", "two"))
 
     def sync(handle: int) -> None:
@@ -59,14 +58,6 @@ def test_nothing_is_created_where_the_claim_exists(tmp_path: Path) -> None:
     assert durable.create_all({claim: b"", one: b"1"}, claim=claim) == {claim, one}
     assert durable.create_all({claim: b"", two: b"2"}, claim=claim) == frozenset()
     assert _names(tmp_path) == ["claim", "one"]
-
-
-def test_replace_is_atomic(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    durable.replace(path, b"one")
-    durable.replace(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert _names(tmp_path) == ["file"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
@@ -121,9 +112,7 @@ for n in range(25):
 
 
 @pytest.mark.slow
-def test_concurrent_rewrites_lose_nothing(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_concurrent_rewrites_lose_nothing(race: Race, tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="without locks they are not kept apart")
     (tmp_path / "file").write_bytes(b"")
     race(_REWRITING, tmp_path)
@@ -164,9 +153,7 @@ def test_line_break_in_line_is_refused(tmp_path: Path) -> None:
         (lambda at: durable.settle(at / "pipe"), "Cannot sync"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
-    tmp_path: Path, act: Callable[[Path], object], said: str
-) -> None:
+def test_failure_is_one_sentence(tmp_path: Path, act: Callable[[Path], object], said: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -220,9 +207,7 @@ print(sum(made), all(whole))
 """
 
 
-def test_one_of_many_creates_each_file_without_links(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_one_of_many_creates_each_file_without_links(race: Race, tmp_path: Path) -> None:
     said = [each.split() for each in race(_WITHOUT_LINKS, tmp_path)]
     assert sum(int(made) for made, _ in said) == 40
     assert {whole for _, whole in said} == {"True"}
@@ -250,9 +235,7 @@ print(*told)
 """
 
 
-def test_concurrent_lines_stay_whole(
-    race: Callable[[str, Path], list[str]], tmp_path: Path
-) -> None:
+def test_concurrent_lines_stay_whole(race: Race, tmp_path: Path) -> None:
     said = race(_APPENDING, tmp_path)
     told = {f"n{me}-{n}-" + "x" * 3000 for me, each in enumerate(said) for n in each.split()}
     lines = (tmp_path / "log").read_text().splitlines()
@@ -292,9 +275,7 @@ def test_linked_log_is_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_file_is_synced_once_and_again_after_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_file_is_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = list[int]()
     monkeypatch.setattr(os, "fsync", synced.append)
     made, log = tmp_path / "made", tmp_path / "log"

@@ -1,7 +1,5 @@
 """Ids, names and places of artifacts."""
 
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -86,12 +84,6 @@ def test_every_slug_is_a_name(title: str) -> None:
     assert len(slug) <= 61
 
 
-def test_pool_path_needs_digest() -> None:
-    assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
-    with pytest.raises(ValueError, match="all its hex digits"):
-        object_pool_path("ab")
-
-
 @pytest.mark.parametrize(
     ("one", "two"), [("Foo", "fOO"), ("ﬁle", "file"), ("é", "e\u0301"), ("a/ＢＣ", "a/bc")]
 )
@@ -114,9 +106,12 @@ def test_visibly_different_names_stay_apart() -> None:
     assert len({live_name_key("dataset", name) for name in names}) == len(names)
 
 
-@pytest.mark.parametrize("sha", ["..evil", "..", "a./b", "abcdez", "ABCDEF", "abnul", "ab\u0660"])
+@pytest.mark.parametrize(
+    "sha", ["ab", "..evil", "..", "a./b", "abcdez", "ABCDEF", "abnul", "ab\u0660"]
+)
 def test_non_digest_has_no_pool_path(sha: str) -> None:
-    with pytest.raises(ValueError, match=r"content_sha"):
+    assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
+    with pytest.raises(ValueError, match=r"content_sha.*all its hex digits"):
         object_pool_path(sha)
 
 
@@ -148,14 +143,3 @@ def test_collision_names_remedy() -> None:
     message = str(LiveNameCollisionError("dataset", "gdp", "other.ipynb"))
     assert "'gdp' belongs to 'other.ipynb'" in message
     assert "Publish under another name; to replace that dataset, read it first" in message
-
-
-def test_identity_needs_standard_library_only() -> None:
-    code = (
-        "import sys; before = set(sys.modules)\n"
-        "import parsimony_kernel.identity\n"
-        "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
-        "print(*sorted(new - set(sys.stdlib_module_names)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["parsimony_kernel"]

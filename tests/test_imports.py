@@ -69,13 +69,19 @@ def loaded_by(statement: str) -> set[str]:
     return set(ran.stdout.split())
 
 
+def foreign(statement: str) -> list[str]:
+    """The modules that are not of the standard library."""
+    loaded = sorted(loaded_by(statement))
+    return [name for name in loaded if name.split(".")[0] not in sys.stdlib_module_names]
+
+
 def test_package_import_is_cheap() -> None:
-    foreign = {
-        name
-        for name in loaded_by("import parsimony_kernel")
-        if name.split(".")[0] not in sys.stdlib_module_names
-    }
-    assert len(foreign) < 40, sorted(foreign)
+    assert len(loaded := foreign("import parsimony_kernel")) < 40, loaded
+
+
+def test_identity_needs_standard_library_only() -> None:
+    loaded = foreign("import parsimony_kernel.identity")
+    assert {name.split(".")[0] for name in loaded} == {"parsimony_kernel"}
 
 
 def test_extension_loads_nothing_heavy() -> None:

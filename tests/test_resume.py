@@ -46,9 +46,7 @@ def test_run_resumes_here_without_kernel(folder: Path, capsys: pytest.CaptureFix
     assert "No question is waiting" in capsys.readouterr().err
 
 
-def test_folder_without_journal_says_how_to_name_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_journal_asks_for_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["resume", "1"]) == 1
     assert "--folder" in capsys.readouterr().err
 
@@ -106,9 +104,7 @@ def test_live_kernel_out_of_reach_is_not_dead_and_is_answered_later(
     assert "No question is waiting" in capsys.readouterr().out
 
 
-def test_killed_kernel_is_dead_despite_connection_file(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_kernel_is_seen_as_dead(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with live_kernel(folder) as kernel:
         kernel.run(ASK, cell_id="a")
         pid = int(kernel.run("import os; os.getpid()").text)

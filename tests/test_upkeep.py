@@ -22,20 +22,16 @@ from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
-from tests.artifacts.report_cases import clean, origin
+from tests.artifacts.report_cases import clean, origin, publish
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
 DRAW = "import altair as alt\nt_chart = alt.Chart(t).mark_bar().encode(x='v:Q')"
 
 
 def made(name: str, code: str, folder: Path, *inputs: str) -> VariableOrigin:
-    return origin(
-        name,
-        code,
-        inputs=tuple(InputRef(name=each, version=1) for each in inputs),
-        sources=("a.csv",),
-        source_states=(source_state("a.csv", folder),),
-    )
+    refs = tuple(InputRef(name=each, version=1) for each in inputs)
+    read = {"sources": ("a.csv",), "source_states": (source_state("a.csv", folder),)}
+    return origin(name, code, inputs=refs, **read)
 
 
 @pytest.fixture
@@ -46,18 +42,11 @@ def work(tmp_path: Path) -> Path:
     publisher = Publisher(ArtifactStore(tmp_path), notebook_path="a.ipynb")
     frame = pd.read_csv(tmp_path / "a.csv")
     table, chart = made("t", CODE, tmp_path), made("t_chart", DRAW, tmp_path, "t")
-    publisher.publish("dataset", frame, variable="t", title="Same", lineage=[table], run_id="r1")
-    publisher.publish(
-        "chart",
-        alt.Chart(frame).mark_bar().encode(x="v:Q"),
-        variable="t_chart",
-        title="Same",
-        lineage=[chart, table],
-        run_id="r1",
-    )
-    publisher.publish(
-        "report", "![T](artifact:t)\n\n![C](artifact:t_chart)", title="R", run_id="r1"
-    )
+    publish(publisher, "dataset", frame, "t", title="Same", lineage=[table])
+    drawn = alt.Chart(frame).mark_bar().encode(x="v:Q")
+    publish(publisher, "chart", drawn, "t_chart", title="Same", lineage=[chart, table])
+    body = "![T](artifact:t)\n\n![C](artifact:t_chart)"
+    publisher.publish("report", body, title="R", run_id="r1")
     return tmp_path
 
 
@@ -124,8 +113,7 @@ def test_what_cannot_be_made_fails_and_others_continue(
 def test_reaching_code_is_stopped_beforehand(work: Path, starts: str) -> None:
     code = f"import pandas as pd, subprocess\n{starts}u = pd.DataFrame({{'v': [5]}})"
     publisher = Publisher(ArtifactStore(work), notebook_path="a.ipynb")
-    frame, lineage = pd.DataFrame({"v": [5]}), [made("u", code, work)]
-    publisher.publish("dataset", frame, variable="u", title="Five", lineage=lineage, run_id="r2")
+    publish(publisher, "dataset", pd.DataFrame({"v": [5]}), "u", lineage=[made("u", code, work)])
     failed, _, err = refresh(work, "u")
     assert failed == 1
     assert "Line 3 starts another program: touch made." in err
@@ -136,9 +124,7 @@ def test_reaching_code_is_stopped_beforehand(work: Path, starts: str) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["t", "--all"]])
-def test_no_name_is_not_all(
-    work: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_is_asked_for(work: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["refresh", *words, "--folder", str(work)]) == 2
     assert "name what to make again, or give --all" in capsys.readouterr().err
 
@@ -160,9 +146,7 @@ def test_cloned_artifacts_run_once_trusted(
     assert refresh(copy)[0] == 0
 
 
-def test_trusting_a_journal_says_what_was_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trusting_says_what_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"
     with closing(SqliteJournal(path)) as journal:
         journal.begin_turn("a", notebook="n", cell_key="c", request="add", model="m")
@@ -195,9 +179,7 @@ def test_read_only_journal_is_readable(tmp_path: Path, monkeypatch: pytest.Monke
     writing.close()
 
 
-def test_turn_of_dead_process_is_not_running_and_damage_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dead_turn_and_damage_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--folder", str(tmp_path)]
     with closing(SqliteJournal(journal_path(tmp_path))) as journal:
         for run_id, pid in (("gone", 2**22 + 1), ("here", os.getppid())):

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,30 +17,16 @@ from parsimony_kernel.agent.prompts import (
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
-
-Message = dict[str, Any]
-
-
-def called(name: str, *, call_id: str = "c", **arguments: Any) -> Message:
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return {
-        "role": "assistant",
-        "content": "I believe it is 99.",
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-
-
-def answered(name: str, text: str, *, call_id: str = "c") -> Message:
-    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": text}
+from tests.transcripts import answered, called, user
 
 
 def test_tool_results_are_evidence_and_model_words_are_not() -> None:
     transcript = [
         *opening("sum it", "context"),
-        called("run_code", code="x = 1234"),
+        called("run_code", said="I believe it is 99.", code="x = 1234"),
         answered("run_code", "5678"),
         called("ask_user", question="Is it 99?"),
-        {"role": "user", "content": "yes"},
+        user("yes"),
         {"role": "assistant", "content": "It is 99."},
     ]
     told = [message["content"] for message in transcript[:2]]
@@ -78,10 +63,10 @@ def test_only_persons_own_words_count_as_persons_words() -> None:
         AgentMessage("user", str(request_message("first")["content"])),
         AgentMessage("assistant", "the price"),
         *opening("mean of cost", context),
-        called("ask_user", question="price?"),
+        called("ask_user", said="I believe it is 99.", question="price?"),
         answered("ask_user", "price"),
-        {"role": "user", "content": changes},
-        {"role": "user", "content": "the second"},
+        user(str(changes)),
+        user("the second"),
     ]
     assert persons_words(transcript) == "first\nmean of cost\nthe second"
 

@@ -13,26 +13,11 @@ from parsimony_kernel.core.result_text import as_text, envelope_in, in_brief
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.envelope import refused, succeeded, to_text
-
-Message = dict[str, Any]
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
+from tests.transcripts import Message, answered, called, user
 
 
 def step(number: int, result: str = "x" * 1_400) -> list[Message]:
-    name = f"c{number}"
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": name, "name": "f", "content": result},
-    ]
+    return [called("f", f"c{number}"), answered("f", result, f"c{number}")]
 
 
 def run_of(steps: int) -> list[Message]:
@@ -49,18 +34,14 @@ messages = st.lists(
 ).map(lambda parts: [m for part in parts for m in (part if isinstance(part, list) else [part])])
 
 
-snapshots = st.builds(
-    lambda text: {"role": "user", "content": text, "metadata": {"context_snapshot": True}}, texts
-)
+snapshots = st.builds(lambda text: {**user(text), "metadata": {"context_snapshot": True}}, texts)
 growth = st.lists(
     st.tuples(st.one_of(messages, st.lists(snapshots, max_size=2)), st.integers(0, 2)), max_size=6
 )
 
 
 @given(growth, st.booleans())
-def test_incremental_rendering_equals_full_rendering(
-    parts: list[tuple[list[Message], int]], replaced: bool
-) -> None:
+def test_incremental_equals_whole(parts: list[tuple[list[Message], int]], replaced: bool) -> None:
     renderer, state = IncrementalRenderer("I"), RunState()
     for number, (added, compaction) in enumerate(parts):
         if replaced and number == 2:
@@ -132,24 +113,24 @@ async def answer(code: str) -> dict[str, Any]:
     return succeeded("run_code", output, state="running", valid_next_actions=ACTIONS)
 
 
+async def told_of(code: str) -> str:
+    return as_text(await answer(code), ACTIONS, set())
+
+
 def table(rows: int, columns: int = 2) -> str:
     cells = {f"c{number}": list(range(rows)) for number in range(columns)}
     return f"df = pd.DataFrame({cells!r})\ndf['name'] = 'a'\ndf"
 
 
 async def test_short_table_is_shown_whole_with_one_header() -> None:
-    told = as_text(
-        await answer("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf"), ACTIONS, set()
-    )
-    assert told == (
+    assert await told_of("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf") == (
         "table, 2 rows: a (int64), b (str, 1 missing)\na  b\n1  x\n2\n"
         "`df`: table, 2 rows, columns as the table shown"
     )
 
 
 async def test_long_table_shows_both_ends_as_sample() -> None:
-    told = as_text(await answer(table(100)), ACTIONS, set())
-    assert told.splitlines()[1:] == [
+    assert (await told_of(table(100))).splitlines()[1:] == [
         "c0  c1  name",
         *(f"{n:2}  {n:2}     a" for n in range(10)),
         " …",
@@ -161,7 +142,7 @@ async def test_long_table_shows_both_ends_as_sample() -> None:
 
 @pytest.mark.parametrize("rows", [40, 41])
 async def test_whole_table_has_at_most_forty_rows(rows: int) -> None:
-    lines = as_text(await answer(table(rows)), ACTIONS, set()).splitlines()
+    lines = (await told_of(table(rows))).splitlines()
     assert ("some values" in "\n".join(lines)) == (rows > 40)
     assert sum(line.endswith("  a") for line in lines) == (40 if rows == 40 else 15)
 
@@ -191,7 +172,7 @@ async def test_whole_table_has_at_most_forty_rows(rows: int) -> None:
     ],
 )  # fmt: skip
 async def test_step_results_are_rendered(code: str, told: str) -> None:
-    assert as_text(await answer(code), ACTIONS, set()) == told
+    assert await told_of(code) == told
 
 
 def test_refusal_names_next_call_and_failure_appears_once() -> None:
@@ -213,17 +194,12 @@ def test_refusal_names_next_call_and_failure_appears_once() -> None:
         ([["f", "g", "rare"], [], ["f", "g", "rare"]], ["0", "1", "2"]),
     ],
 )
-def test_valid_next_calls_appear_only_when_changed(
-    following: list[list[str]], told: list[str]
-) -> None:
-    messages = [
-        {
-            "role": "tool",
-            "tool_call_id": f"c{i}",
-            "content": to_text(succeeded("f", i, state="s", valid_next_actions=names)),
-        }
-        for i, names in enumerate(following)
+def test_next_calls_appear_only_when_changed(following: list[list[str]], told: list[str]) -> None:
+    given = [
+        to_text(succeeded("f", number, state="s", valid_next_actions=names))
+        for number, names in enumerate(following)
     ]
+    messages = [answered("f", text, f"c{number}") for number, text in enumerate(given)]
     rendered = IncrementalRenderer(callable_=["f", "g"]).render(RunState(messages=messages))
     assert [each["content"] for each in rendered] == told
 
@@ -245,8 +221,7 @@ async def test_older_answer_keeps_beginnings_and_names() -> None:
 
 async def test_tables_that_differ_in_their_last_columns_are_not_alike() -> None:
     code = "one = pd.DataFrame({f'c{n}': [n] for n in range(50)})\ntwo = one.drop(columns='c49')"
-    told = as_text(await answer(code), ACTIONS, set()).splitlines()
-    assert [line for line in told if "columns as" in line] == []
+    assert "columns as" not in await told_of(code)
 
 
 def test_digests_are_not_rendered() -> None:
@@ -288,10 +263,8 @@ async def test_repeated_output_is_rendered_once() -> None:
 )  # fmt: skip
 def test_run_specific_details_are_left_out(text: str, told: str) -> None:
     result = {"type": "primitive", "python_type": "x", "text": text}
-    assert (
-        as_text(succeeded("f", result, state="s", valid_next_actions=ACTIONS), ACTIONS, set())
-        == told
-    )
+    envelope = succeeded("f", result, state="s", valid_next_actions=ACTIONS)
+    assert as_text(envelope, ACTIONS, set()) == told
 
 
 def test_foreign_text_is_unchanged() -> None:

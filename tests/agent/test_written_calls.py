@@ -1,8 +1,6 @@
 """Calls that weak models write into their words: what they send, and what is called then."""
 
 import json
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,58 +137,18 @@ def test_text_remains_without_the_call(name: str, words: str) -> None:
 # Models that call tools badly: in words, in several dialects, with ids of every form.
 
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-LOAD = """\
-Sure! I will load the file first.
-
-```python
-import pandas as pd
-iowa_electricity = pd.read_csv("data/iowa-electricity.csv")
-totals = iowa_electricity.groupby("source")["net_generation"].sum()
-print(totals)
-```
-"""
-DRAW = json.dumps(
-    {
-        "name": "run_code",
-        "arguments": {
-            "code": "import altair as alt\n"
-            "chart = alt.Chart(iowa_electricity).mark_line().encode(\n"
-            "    x='year', y='net_generation', color='source')\nchart"
-        },
-    }
-)
-PUBLISH = """\
-<tool_call>
-<function=return_chart>
-<parameter=variable>chart</parameter>
-<parameter=title>Iowa electricity by source</parameter>
-</function>
-</tool_call>"""
-
-
-async def test_text_only_model_completes_quickstart(scripted: Any, tmp_path: Path) -> None:
-    """No answer of it is a call; it loads, draws and publishes all the same."""
-    shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
-    answers = [say(LOAD), say("Here are the totals by source."), say(DRAW), say(PUBLISH)]
-    end = say('```python\nreturn_done("The chart is published.")\n```')
-    model = ScriptedModel([*answers, end], "weak")
+async def test_text_only_model_completes_turns(scripted: Any) -> None:
+    """No answer of it is a call; it computes and ends all the same."""
+    html, end = WRITTEN["Qwen coder with HTML in it"][0], WRITTEN["an end in Python"][0]
+    answers = (WRITTEN["a fence"][0], "The sum is 3.", html, end)
+    model = ScriptedModel([say(each) for each in answers], "weak")
     session = scripted(model=model)
-    cells = json.loads((NOTEBOOKS / "01_quickstart.ipynb").read_text("utf-8"))["cells"]
-    sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
-    summaries: list[str] = []
-    for source in sources:
-        if source.startswith("%%agent"):
-            request = source.partition("\n")[2]
-            events = await gather(session.turn(request, cell_key=request))
-            assert isinstance(events[-1], RunCompleted), events[-1]
-            summaries.append(events[-1].summary)
-        elif not source.startswith("%"):
-            assert (await session.executor.execute(source)).error is None
+    for request in ("sum the list", "keep a page"):
+        ended = (await gather(session.turn(request, cell_key=request)))[-1]
+        assert isinstance(ended, RunCompleted), ended
+        assert ended.summary == "The sum is 3."
     model.assert_exhausted()
-    assert summaries[-1] == "The chart is published."
-    assert [each.title for each in session.artifacts()] == ["Iowa electricity by source"]
-    assert {"iowa_electricity", "totals", "chart"} <= session.executor.variables().keys()
+    assert {"x", "p"} <= session.executor.variables().keys()
 
 
 async def test_call_ids_may_change_form() -> None:

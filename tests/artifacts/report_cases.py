@@ -11,6 +11,7 @@ import pandas as pd
 from parsimony_kernel.artifacts.publish import Kind, Published, Publisher
 from parsimony_kernel.artifacts.reports import LINKS
 from parsimony_kernel.artifacts.store import LogEntry, UnknownArtifactError
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
@@ -50,6 +51,14 @@ def origin(name: str, code: str = "", **more: Any) -> VariableOrigin:
 class Clean(CodeExecutor):
     """A namespace of this process as a clean place, where no kernel has to start."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    async def execute(self, code: str, *args: Any, **options: Any) -> KernelOutput:
+        self.ran.append(code)
+        return await super().execute(code, *args, **options)
+
     async def value(self, name: str) -> Any:
         return self.variables()[name]
 
@@ -65,12 +74,17 @@ def publish(publisher: Publisher, kind: Kind, value: Any, name: str, **more: Any
     return publisher.publish(kind, value, variable=name, **usual | more)
 
 
-def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME) -> Published:
+def publish_table(publisher: Publisher, frame: pd.DataFrame = FRAME, **columns: Any) -> Published:
+    made = frame.assign(**columns)
     script = "monthly = made()  # <all>"
-    return publish(publisher, "dataset", frame, "monthly", title="By month", script=script)
+    return publish(publisher, "dataset", made, "monthly", title="By month", script=script)
 
 
 BODY = "Some words.\n\n![Mean *t*](artifact:curve)\n\nSee [the table](artifact:monthly).\n"
+
+
+def report(publisher: Publisher, body: str = BODY, title: str = "T") -> Published:
+    return publisher.publish("report", body, title=title, run_id="r")
 
 
 class Seen(HTMLParser):
@@ -103,7 +117,7 @@ _HARMLESS = set(
 )
 
 
-def assert_needs_nothing(page: str) -> Seen:
+def assert_harmless(page: str) -> Seen:
     seen = Seen(page)
     assert {tag for tag, _ in seen.tags} <= _HARMLESS
     for tag, attributes in seen.tags:

@@ -26,6 +26,7 @@ from parsimony_kernel.identity import (
     snapshot_sha,
 )
 from tests.artifacts.report_cases import publish_table
+from tests.races import Race
 
 
 @pytest.fixture
@@ -92,9 +93,7 @@ def test_republished_first_version_is_latest(store: ArtifactStore) -> None:
 
 
 @pytest.mark.parametrize(("damage", "told"), [(b"onf", "damaged"), (None, "missing")])
-def test_broken_snapshot_is_refused_and_restored_by_publishing(
-    store: ArtifactStore, damage: bytes | None, told: str
-) -> None:
+def test_broken_snapshot_is_mended(store: ArtifactStore, damage: bytes | None, told: str) -> None:
     entry, _ = store.publish(_entry(b"one"), b"one")
     path = store.root / entry.path
     path.unlink() if damage is None else path.write_bytes(damage)
@@ -148,17 +147,11 @@ def _several(store: ArtifactStore) -> dict[str, LogEntry]:
         "chart": ("chart", "cccc3333cccc3333", "Sales  over time", "curve", "a.ipynb"),
     }
     published = {}
-    for name, (kind, logical_id, title, variable, notebook) in rows.items():
-        entry = _entry(
-            name.encode(),
-            kind=kind,
-            logical_id=logical_id,
-            title=title,
-            variable=variable,
-            notebook=notebook,
-            live_name=f"{notebook}/{variable}",
-            published_at=name,
-        )
+    columns = ("kind", "logical_id", "title", "variable", "notebook")
+    for name, row in rows.items():
+        fields = dict(zip(columns, row, strict=True))
+        live_name = f"{fields['notebook']}/{fields['variable']}"
+        entry = _entry(name.encode(), live_name=live_name, published_at=name, **fields)
         published[name], _ = store.publish(entry, name.encode())
     return published
 
@@ -249,9 +242,7 @@ except LiveNameCollisionError:
 """
 
 
-def test_one_of_eight_processes_wins_a_live_name(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_one_of_eight_processes_wins_a_live_name(tmp_path: Path, race: Race) -> None:
     said = race(_PUBLISHER, tmp_path)
     assert sorted(said) == ["lost"] * 7 + ["won"]
     published = ArtifactStore(tmp_path).list()
@@ -276,9 +267,7 @@ def test_loser_of_a_live_name_leaves_no_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
-def test_foreign_entry_in_place_of_a_name_is_replaced(
-    store: ArtifactStore, make: Callable[[Path], None]
-) -> None:
+def test_foreign_name_entry_is_replaced(store: ArtifactStore, make: Callable[[Path], None]) -> None:
     store.claim("report", "sales", "a.ipynb")
     (first,) = (_folder(store) / "names").iterdir()
     first.unlink()

@@ -15,29 +15,27 @@ from tests.artifacts.report_cases import (
     BODY,
     FRAME,
     Seen,
-    assert_needs_nothing,
+    assert_harmless,
     entry_of,
     find,
     origin,
     page_of,
     publish,
     publish_table,
+    report,
 )
 
 
 def shown(publisher: Publisher, body: str) -> Seen:
     """What the page of a report of ``body`` shows."""
-    report = publisher.publish("report", body, title="T", run_id="r")
-    return assert_needs_nothing(page_of(publisher, report))
+    return assert_harmless(page_of(publisher, report(publisher, body)))
 
 
 def test_page_shows_content_and_provenance(publisher: Publisher) -> None:
     publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
-    published = publisher.publish(
-        "report", f"{BODY}\n![Table](artifact:monthly)", title="How warm?", run_id="r"
-    )
+    published = report(publisher, f"{BODY}\n![Table](artifact:monthly)", "How warm?")
     page = page_of(publisher, published)
-    seen = assert_needs_nothing(page)
+    seen = assert_harmless(page)
     assert seen.all("html") == [{"lang": "en"}]
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
@@ -77,7 +75,7 @@ def test_foreign_content_is_text_only(publisher: Publisher) -> None:
     body += "\n\n![far](https://example.org/x.png) <https://example.org> | a |\n"
     published = hostile.publish("report", body, title=_EVIL, description=_EVIL, run_id="r")
     page = page_of(hostile, published)
-    seen = assert_needs_nothing(page)
+    seen = assert_harmless(page)
     assert "<script" not in page
     assert "onerror" in seen.text
     assert "default-src 'none'" in str(seen.all("meta"))
@@ -91,7 +89,7 @@ def test_page_is_self_contained_and_runs_nothing(body: str) -> None:
         return
     entry = LogEntry(kind="report", logical_id="a", content_sha="b")
     shown = {ref: Exhibit(entry_of("sales"), b"{}") for ref in report.shown}
-    assert_needs_nothing(render_page(report, shown, entry))
+    assert_harmless(render_page(report, shown, entry))
 
 
 def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
@@ -103,7 +101,7 @@ def test_chart_with_remote_data_is_described(publisher: Publisher) -> None:
 
 def test_script_shows_as_code_and_report_as_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
-    publisher.publish("report", "Words.", title="Earlier", run_id="r")
+    report(publisher, "Words.", "Earlier")
     seen = shown(publisher, "![](artifact:steps)\n\n![](artifact:Earlier)")
     assert "if 1 < 2:\n    pass" in seen.text
     assert "Earlier · Source 2" in seen.text

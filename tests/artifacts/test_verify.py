@@ -19,6 +19,8 @@ from parsimony_kernel.storage.journal import SqliteJournal
 from tests.artifacts.report_cases import origin, publish
 
 ORIGIN = origin("t", sources=())
+Damage = Callable[[Path], object]
+LOG, TABLE = "datasets/*/log.jsonl", "datasets/*/*.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def cut(log: Path) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1]))
 
 
-def altered(**change: object) -> Callable[[Path], None]:
+def altered(**change: object) -> Damage:
     """Writes another value into the first line of a log."""
 
     def alter(log: Path) -> None:
@@ -85,9 +87,7 @@ def flipped(log: Path) -> None:
         (lambda log: shutil.rmtree(log.parent), "2 of 2"),
     ],
 )
-def test_journal_reveals_log_tampering(
-    tmp_path: Path, tamper: Callable[[Path], None], gone: str
-) -> None:
+def test_log_tampering_is_found(tmp_path: Path, tamper: Damage, gone: str) -> None:
     with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite")) as journal:
         store = ArtifactStore(tmp_path, journal.witness)
         publisher = Publisher(store, notebook_path="a.ipynb")
@@ -95,7 +95,7 @@ def test_journal_reveals_log_tampering(
             publish(publisher, "dataset", pd.DataFrame({"x": rows}), "t", lineage=[ORIGIN])
         whole = verify(store, witnessed=journal.witnessed())
         assert (whole.ok, whole.lines, whole.known) == (True, 2, 2)
-        tamper(snapshot(store, "datasets/*/log.jsonl"))
+        tamper(snapshot(store, LOG))
         found = verify(store, witnessed=journal.witnessed()).findings
         assert any(f"lacks {gone} lines that the journal knows" in each.problem for each in found)
         journal.accept(store.lines())
@@ -106,11 +106,9 @@ def test_journal_reveals_log_tampering(
 
 @pytest.mark.parametrize(
     "pattern",
-    ["datasets/*/*.parquet", "reports/*/*.qmd", "notebooks/*/*.py", "objects/*/*.parquet"],
+    [TABLE, "reports/*/*.qmd", "notebooks/*/*.py", "objects/*/*.parquet"],
 )
-def test_a_damaged_snapshot_is_found_and_left_where_it_is(
-    store: ArtifactStore, pattern: str
-) -> None:
+def test_damaged_snapshot_is_found_and_left_alone(store: ArtifactStore, pattern: str) -> None:
     path = snapshot(store, pattern)
     path.write_bytes(path.read_bytes() + b"x = 2")
     before = files(store)
@@ -120,16 +118,7 @@ def test_a_damaged_snapshot_is_found_and_left_where_it_is(
     assert files(store) == before
 
 
-def _on(pattern: str, damage: Callable[[Path], object]) -> Callable[[ArtifactStore], None]:
-    """Damages the first file that matches a pattern."""
-
-    def apply(store: ArtifactStore) -> None:
-        damage(snapshot(store, pattern))
-
-    return apply
-
-
-def _instead(put: Callable[[Path], None]) -> Callable[[Path], None]:
+def _instead(put: Damage) -> Damage:
     """Puts something else in the place of a file."""
 
     def replace(path: Path) -> None:
@@ -139,56 +128,44 @@ def _instead(put: Callable[[Path], None]) -> Callable[[Path], None]:
     return replace
 
 
+def _linked(path: Path) -> None:
+    path.symlink_to(path.rename(path.parents[3] / "elsewhere"))
+
+
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("where", "damage", "said"),
     [
-        (
-            _on("datasets/*/log.jsonl", lambda log: log.write_bytes(log.read_bytes()[:-20])),
-            "a line that can't be read",
-        ),
-        (_on("notebooks/*/*.py", Path.unlink), "missing or damaged"),
-        (_on("datasets/*/*.parquet", Path.unlink), "which is missing or damaged"),
-        (
-            _on(
-                "datasets/*/*.parquet",
-                lambda path: path.with_name("notes.parquet").write_text("mine"),
-            ),
-            "don't match the digest",
-        ),
-        (_on("datasets/*/*.parquet", _instead(Path.mkdir)), "is no file"),
-        (
-            _on(
-                "datasets/*/*.parquet",
-                lambda path: path.symlink_to(path.rename(path.parents[3] / "elsewhere")),
-            ),
-            "is no file, and stands where a snapshot would",
-        ),
-        (_on("datasets/*/log.jsonl", Path.unlink), "is missing or no file"),
-        (_on("data_objects/*/log.jsonl", lambda log: log.write_bytes(b"")), "holds no line"),
-        (_on("reports/*/log.jsonl", _instead(os.mkfifo)), "is missing or no file"),
-        (_on("reports/*/log.jsonl", altered(embedded=["x"])), "names what it shows wrongly"),
-        (_on("reports/*/log.jsonl", altered(code_path="../x")), "names '../x', which is missing"),
-        (_on("names/*.json", Path.unlink), "which no owner holds"),
-        (_on("data_objects/*/log.jsonl", _instead(Path.mkdir)), "is missing or no file"),
-        (_on("notebooks/s/log.jsonl", Path.unlink), "is missing or no file"),
-        (_on("names/*.json", lambda path: path.write_text("{}")), "holds no owner of a name"),
-        (_on("names/*.json", _instead(os.mkfifo)), "holds no owner of a name"),
+        (LOG, lambda log: log.write_bytes(log.read_bytes()[:-20]), "a line that can't be read"),
+        ("notebooks/*/*.py", Path.unlink, "missing or damaged"),
+        (TABLE, Path.unlink, "which is missing or damaged"),
+        (TABLE, lambda path: path.with_name("x.parquet").touch(), "don't match the digest"),
+        (TABLE, _instead(Path.mkdir), "is no file"),
+        (TABLE, _linked, "is no file, and stands where a snapshot would"),
+        (LOG, Path.unlink, "is missing or no file"),
+        ("data_objects/*/log.jsonl", lambda log: log.write_bytes(b""), "holds no line"),
+        ("reports/*/log.jsonl", _instead(os.mkfifo), "is missing or no file"),
+        ("reports/*/log.jsonl", altered(embedded=["x"]), "names what it shows wrongly"),
+        ("reports/*/log.jsonl", altered(code_path="../x"), "names '../x', which is missing"),
+        ("names/*.json", Path.unlink, "which no owner holds"),
+        ("data_objects/*/log.jsonl", _instead(Path.mkdir), "is missing or no file"),
+        ("notebooks/s/log.jsonl", Path.unlink, "is missing or no file"),
+        ("names/*.json", lambda path: path.write_text("{}"), "holds no owner of a name"),
+        ("names/*.json", _instead(os.mkfifo), "holds no owner of a name"),
     ],
 )
 def test_other_damage_is_reported_and_command_fails(
     store: ArtifactStore,
-    damage: Callable[[ArtifactStore], None],
+    where: str,
+    damage: Damage,
     said: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    damage(store)
+    damage(snapshot(store, where))
     assert main(["verify", "--folder", str(store.root)]) == 1
     assert said in capsys.readouterr().err
 
 
-def test_command_says_what_it_checked(
-    store: ArtifactStore, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_tells_its_counts(store: ArtifactStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--folder", str(store.root)]) == 0
     told = capsys.readouterr().out
     assert "There is no journal here." in told
@@ -203,26 +180,15 @@ def test_a_snapshot_that_no_log_names_harms_nobody(store: ArtifactStore) -> None
     assert verify(store).ok
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        ".DS_Store",
-        "Thumbs.db",
-        "{}.parquet~",
-        "{}.parquet.bak",
-        ".#{}.parquet",
-        ".parsimony-1-ab.tmp",
-    ],
-)
-def test_what_other_programs_leave_is_no_fault(store: ArtifactStore, name: str) -> None:
-    path = snapshot(store, "datasets/*/*.parquet")
-    path.with_name(name.format(path.stem)).write_bytes(b"theirs")
-    assert verify(store).ok
+def test_what_other_programs_leave_is_no_fault(store: ArtifactStore) -> None:
+    path = snapshot(store, TABLE)
+    for name in (".DS_Store", "Thumbs.db", f"{path.name}~", f"{path.name}.bak", f".#{path.name}",
+                 ".parsimony-1-ab.tmp"):  # fmt: skip
+        path.with_name(name).write_bytes(b"theirs")
+        assert verify(store).ok, name
 
 
-def test_what_is_published_meanwhile_is_no_fault(
-    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_publish_is_no_fault(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, read = Publisher(store, notebook_path="a.ipynb"), store.place.log
     publisher.publish("report", "One.", title="Later", run_id="r2")
 

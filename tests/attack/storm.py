@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,16 +28,17 @@ import pandas as pd
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.artifacts.verify import verify
-from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta, UserInputRequested
+from parsimony_kernel.core.events import RunCompleted, TextDelta, UserInputRequested
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
-from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
+from tests.artifacts.report_cases import origin, publish
+from tests.scenarios.loops import gather
 
 Say = Callable[[str], None]
 Counts = Counter[str]
@@ -189,27 +190,10 @@ def publish_for_ever(root: Path, name: str) -> Callable[[Say], None]:
         publisher = Publisher(ArtifactStore(root), notebook_path=f"{name}.ipynb")
         number = 0
         while True:
-            code = f"sales = {number}"
-            origin = VariableOrigin(
-                name="sales",
-                version=1,
-                actor="agent",
-                notebook_path=f"{name}.ipynb",
-                cell_id="c",
-                run_id="r",
-                code=code,
-                code_sha=snapshot_sha("notebook", code.encode()),
-                at="2026-01-01T00:00:00+00:00",
-            )
+            made = origin("sales", f"sales = {number}", notebook_path=f"{name}.ipynb", sources=())
             table = pd.DataFrame({"who": [name] * 50, "n": range(number, number + 50)})
-            done = publisher.publish(
-                "dataset",
-                table,
-                variable="sales",
-                title=f"Sales {number % 3}",
-                lineage=[origin],
-                run_id="r",
-            )
+            title = f"Sales {number % 3}"
+            done = publish(publisher, "dataset", table, "sales", title=title, lineage=[made])
             say(json.dumps([done.ref.kind, done.ref.logical_id, done.ref.content_sha]))
             number += 1
 
@@ -259,11 +243,7 @@ def open_on(root: Path, *steps: Any) -> NotebookSession:
 
     executor = CodeExecutor(cwd=str(root))
     session = NotebookSession(
-        executor=executor,
-        notebook="n.ipynb",
-        folder=root,
-        model=ScriptedModel(steps),
-        environ={},
+        executor=executor, notebook="n.ipynb", folder=root, model=ScriptedModel(steps), environ={}
     )
     executor.namespace()["send"] = send
     session.tools.add("send")
@@ -276,11 +256,6 @@ SEND = call("send", to="ada")
 DONE = call("return_done", summary="Sent.")
 
 
-async def last_of(events: AsyncIterator[AgentEvent]) -> AgentEvent:
-    """The event with which a turn ends."""
-    return [event async for event in events][-1]
-
-
 def ask(root: Path) -> Callable[[Say], None]:
     """An act: a turn that asks."""
 
@@ -289,7 +264,7 @@ def ask(root: Path) -> Callable[[Say], None]:
             options = TurnOptions(approve=Approval.auto)
             say(BEGUN)
             turn = session.turn("write to somebody", cell_key="c", options=options)
-            if isinstance(asyncio.run(last_of(turn)), UserInputRequested):
+            if isinstance(asyncio.run(gather(turn))[-1], UserInputRequested):
                 say("asked")
 
     return act
@@ -301,7 +276,7 @@ def reply(root: Path) -> Callable[[Say], None]:
     def act(say: Say) -> None:
         with closing(open_on(root, SEND, DONE)) as session:
             say(BEGUN)
-            last = asyncio.run(last_of(session.resume("ada")))
+            last = asyncio.run(gather(session.resume("ada")))[-1]
             say("done" if isinstance(last, RunCompleted) else "asked again")
 
     return act
@@ -314,7 +289,7 @@ def ask_later(root: Path) -> Callable[[Say], None]:
         with closing(open_on(root, SEND, DONE)) as session:
             options = TurnOptions(approve=Approval.auto)
             turn = session.turn("and again", cell_key="later", options=options)
-            last = asyncio.run(last_of(turn))
+            last = asyncio.run(gather(turn))[-1]
             say("asked" if isinstance(last, UserInputRequested) else "done")
 
     return act

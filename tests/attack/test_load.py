@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,17 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import AgentEvent, RunCompleted
+from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.scenarios.loops import gather
 
 pytestmark = pytest.mark.exhaustive
 
 TURNS, CELLS = 300, 1_000
-
-
-async def ended(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    """All events of a turn."""
-    return [event async for event in events]
 
 
 def slower(seconds: Sequence[float]) -> float:
@@ -35,7 +30,7 @@ def slower(seconds: Sequence[float]) -> float:
     return statistics.median(seconds[-tenth:]) / statistics.median(seconds[tenth : 2 * tenth])
 
 
-async def test_turns_stay_fast_and_complete(tmp_path: Path, shell: Any) -> None:
+async def test_turns_stay_fast_and_complete(scripted: Any, shell: Any) -> None:
     steps = [
         step
         for number in range(TURNS)
@@ -46,19 +41,13 @@ async def test_turns_stay_fast_and_complete(tmp_path: Path, shell: Any) -> None:
         )
     ]
     model = ScriptedModel(steps)
-    session = NotebookSession(
-        executor=NotebookExecutor(shell),
-        notebook="n.ipynb",
-        folder=tmp_path,
-        model=model,
-        environ={},
-    )
+    session = scripted(executor=NotebookExecutor(shell), model=model)
     options = TurnOptions(approve=Approval.auto)
     took, objects = [], []
     for number in range(TURNS):
         began = time.process_time()
         turn = session.turn(f"count {number}", cell_key=f"c{number}", options=options)
-        assert isinstance((await ended(turn))[-1], RunCompleted)
+        assert isinstance((await gather(turn))[-1], RunCompleted)
         took.append(time.process_time() - began)
         if number in (TURNS // 3, TURNS - 1):
             model.requests[:] = [ModelRequest([], [])] * len(model.requests)  # of the script alone

@@ -94,11 +94,7 @@ def taken(text: str) -> SuspensionRecord | None:
     try:
         record = SuspensionRecord.model_validate_json(text)
         check_record(
-            record,
-            "ada",
-            secret=Keyring().current().secret,
-            now=datetime.now(UTC),
-            max_age_s=1e6,
+            record, "ada", secret=Keyring().current().secret, now=datetime.now(UTC), max_age_s=1e6
         )
     except ValueError:
         return None

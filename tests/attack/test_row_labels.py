@@ -5,12 +5,11 @@ Each row is a request through the real client to a server on this machine, whose
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm import chokepoint
@@ -20,6 +19,7 @@ from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call
+from tests.scenarios.loops import gather
 
 pytestmark = [
     pytest.mark.exhaustive,
@@ -182,11 +182,6 @@ CODES = [
 ]
 
 
-async def drained(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    """All events of a turn."""
-    return [event async for event in events]
-
-
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is on this machine."""
@@ -200,15 +195,11 @@ async def run_in(folder: Path, model: LiteLLMModel, share: Share) -> None:
     executor = CodeExecutor(cwd=str(folder))
     assert (await executor.execute(MINE)).error is None
     session = NotebookSession(
-        executor=executor,
-        notebook="n.ipynb",
-        folder=folder,
-        model=model,
-        environ={},
+        executor=executor, notebook="n.ipynb", folder=folder, model=model, environ={}
     )
     options = TurnOptions(share=share, approve=Approval.auto)
     for cell in ("look", "again"):
-        await drained(session.turn(cell, cell_key=cell, options=options))
+        await gather(session.turn(cell, cell_key=cell, options=options))
     session.close()
 
 

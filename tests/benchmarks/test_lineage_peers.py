@@ -3,11 +3,14 @@
 import ast
 import json
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from benchmarks.lineage_peers import in_environment
 from benchmarks.lineage_peers.__main__ import HERE, RESULTS, tables
 from benchmarks.lineage_peers.in_environment import undo
 
@@ -30,31 +33,14 @@ def test_every_case_has_a_unique_name_and_compiles(part: str) -> None:
             ast.parse(cell)
 
 
-def test_unrestored_step_counts_as_lost_unless_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Kernel:
-        def cell(self, code: str) -> None: ...
-        def value(self, expression: str) -> bool:
-            return expression != "bool(wrong)"
+def test_unrestored_step_counts_as_lost_unless_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = SimpleNamespace(cell=print, value=lambda expression: expression != "bool(wrong)")
+    monkeypatch.setattr(in_environment, "kernel_with", lambda _: nullcontext(kernel))
 
-    class Tool:
-        said = ""
+    def outcome(*checks: str, said: str = "") -> object:
+        tool: Any = SimpleNamespace(step=print, undo=lambda _: said)
+        return undo(tool, {"cells": [], "step": "", "checks": checks})["outcome"]
 
-        def step(self, kernel: Kernel, code: str) -> None: ...
-        def undo(self, kernel: Kernel) -> str:
-            return self.said
-
-    class Opened:
-        def __enter__(self) -> Kernel:
-            return Kernel()
-
-        def __exit__(self, *_: object) -> None: ...
-
-    monkeypatch.setattr("benchmarks.lineage_peers.in_environment.kernel_with", lambda _: Opened())
-    case = {"cells": [], "step": ""}
-    tool = Tool()
-    assert undo(tool, {**case, "checks": ["right"]})["outcome"] == "back"
-    assert undo(tool, {**case, "checks": ["right", "wrong"]})["outcome"] == "lost"
-    tool.said = "wrong lost"
-    assert undo(tool, {**case, "checks": ["wrong"]})["outcome"] == "said"
+    assert outcome("right") == "back"
+    assert outcome("right", "wrong") == "lost"
+    assert outcome("wrong", said="wrong lost") == "said"

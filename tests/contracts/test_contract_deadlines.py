@@ -60,9 +60,7 @@ async def test_late_code_reports_what_ran(executor: BaseCodeExecutor, code: str,
     }
 
 
-async def test_late_code_reports_surviving_threads(
-    executor: BaseCodeExecutor,
-) -> None:
+async def test_late_code_reports_surviving_threads(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import threading\nend = threading.Event()\n"
         "threading.Thread(target=end.wait).start()\nwhile True: pass",
@@ -82,9 +80,7 @@ async def test_blocking_call_does_not_hold_caller(executor: BaseCodeExecutor) ->
     assert "late" not in executor.variables()
 
 
-async def test_fast_code_is_unaffected_by_deadline(
-    executor: BaseCodeExecutor,
-) -> None:
+async def test_fast_code_is_unaffected_by_deadline(executor: BaseCodeExecutor) -> None:
     for _ in range(20):
         assert (await executor.execute("x = 1", timeout_seconds=5)).error is None
 
@@ -138,9 +134,7 @@ async def test_code_ends_after_late_c_call(executor: BaseCodeExecutor, call: str
     assert (again.stdout, text(again.shown[0])) == ("on\n", "42")
 
 
-async def test_awaited_child_process_does_not_hold_cell(
-    executor: BaseCodeExecutor,
-) -> None:
+async def test_awaited_child_process_does_not_hold_cell(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import subprocess\nsubprocess.run(['echo', 'begun'])\n"
         "subprocess.run(['sleep', '60'])\nwhile True: pass",

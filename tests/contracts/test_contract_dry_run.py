@@ -62,9 +62,7 @@ async def test_state_is_restored_after_error_and_deadline(executor: BaseCodeExec
     assert shown(await executor.execute(STATE)) == before
 
 
-async def test_changing_expression_is_undone(
-    executor: BaseCodeExecutor,
-) -> None:
+async def test_changing_expression_is_undone(executor: BaseCodeExecutor) -> None:
     await executor.execute(SETUP)
     assert shown(await executor.eval("items.pop()", dry_run=True)) == ["2"]
     assert shown(await executor.eval("[kept := 7, grow()]", dry_run=True)) == ["[7, 2]"]

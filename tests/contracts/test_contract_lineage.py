@@ -17,11 +17,7 @@ async def test_variables_are_stamped_with_notebook(executor: BaseCodeExecutor) -
     await executor.execute("y = x * 2", producer_notebook_path="notebooks/a.ipynb")
     origin = executor.origin_ledger.get("y")
     assert origin is not None
-    assert (origin.notebook_path, origin.actor, origin.version) == (
-        "notebooks/a.ipynb",
-        "agent",
-        1,
-    )
+    assert (origin.notebook_path, origin.actor, origin.version) == ("notebooks/a.ipynb", "agent", 1)
     assert [(each.name, each.version) for each in origin.inputs] == [("x", 1)]
     assert origin.at
 
@@ -31,11 +27,7 @@ async def test_run_scope_provides_ids(executor: BaseCodeExecutor) -> None:
         await executor.execute("x = [1]")
     origin = executor.origin_ledger.get("x")
     assert origin is not None
-    assert (origin.run_id, origin.cell_id, origin.notebook_path) == (
-        "run-1",
-        "cell-1",
-        "nb.ipynb",
-    )
+    assert (origin.run_id, origin.cell_id, origin.notebook_path) == ("run-1", "cell-1", "nb.ipynb")
 
 
 async def test_nothing_is_stamped_without_producer(executor: BaseCodeExecutor) -> None:

@@ -2,11 +2,7 @@
 
 import pytest
 
-from parsimony_kernel.core.outputs import (
-    DataFrameObject,
-    FigureObject,
-    KernelOutput,
-)
+from parsimony_kernel.core.outputs import DataFrameObject, FigureObject, KernelOutput
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from tests.contracts.told import text
 
@@ -79,9 +75,7 @@ async def test_figure_is_shown_once_and_closed(executor: BaseCodeExecutor) -> No
     assert text((await executor.execute("plt.get_fignums()")).outputs[0]) == "[]"
 
 
-async def test_printed_frame_or_figure_is_displayed(
-    executor: BaseCodeExecutor,
-) -> None:
+async def test_printed_frame_or_figure_is_displayed(executor: BaseCodeExecutor) -> None:
     output = await executor.execute(
         "import pandas as pd, altair as alt\ndf = pd.DataFrame({'a': [1, 2]})\n"
         "print(df)\nprint(alt.Chart(df).mark_bar().encode(x='a:Q'))\nprint('end')"

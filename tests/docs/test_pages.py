@@ -49,7 +49,13 @@ def test_every_agent_flag_is_known(page: str, typed: str) -> None:
     assert parse_cell(typed, "a request").text == "a request", page
 
 
-@pytest.mark.parametrize(("page", "typed"), lines("jupyter parsimony"))
+# In the README they stand within sentences, too.
+IN_WORDS = re.compile(r"jupyter parsimony ([a-z][^`#\n]*?) *(?=[`#\n])")
+README = (DOCS.parent / "README.md").read_text()
+OF_README = sorted({("README.md", typed) for typed in IN_WORDS.findall(README)})
+
+
+@pytest.mark.parametrize(("page", "typed"), lines("jupyter parsimony") + OF_README)
 def test_every_command_line_parses(page: str, typed: str) -> None:
     words = shlex.split(typed, comments=True)
     assert callable(cli.parser().parse_args(words).run), page

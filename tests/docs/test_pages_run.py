@@ -14,31 +14,17 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```", re.M | re.S)
 # What a page takes for granted, as a cell before its first.
 POWER = "%%agent\nload data/iowa-electricity.csv as power"
-BEFORE = {
-    "how-to/budgets-approval.md": POWER,
-    "how-to/ci-nbval.md": POWER,
-    "how-to/frames.md": "",
-    "how-to/housekeeping.md": POWER,
-    "how-to/mcp.md": "",
-    "how-to/memory.md": "",
-    "how-to/other-agents.md": "",
-    "how-to/platforms.md": "",
-    "how-to/procedures.md": "",
-    "how-to/publish.md": "",
-    "how-to/read-elsewhere.md": POWER,
-    "how-to/what-a-model-sees.md": "",
-    "how-to/your-tools.md": "",
+CELLS = {
+    POWER: "budgets-approval ci-nbval housekeeping read-elsewhere",
+    "": (
+        "frames mcp memory other-agents platforms procedures publish what-a-model-sees your-tools"
+    ),
 }
+BEFORE = {f"how-to/{name}.md": cell for cell, names in CELLS.items() for name in names.split()}
 # These need what no test has: a provider, a proxy, a server of models, a hub; and one that has a
 # test of its own, with a gateway and a cluster.
-NOT_RUN = {
-    "how-to/jupyterhub.md",
-    "how-to/local-endpoints.md",
-    "how-to/proxies-certificates.md",
-    "how-to/real-model.md",
-    "how-to/remote-kernels.md",
-    "how-to/scale.md",
-}
+_NOT_RUN = "jupyterhub local-endpoints proxies-certificates real-model remote-kernels scale"
+NOT_RUN = {f"how-to/{name}.md" for name in _NOT_RUN.split()}
 PAGES = sorted(
     str(page.relative_to(DOCS))
     for folder in ("tutorial", "how-to")

@@ -7,6 +7,7 @@ returned, as its caller would. A check gets the folder and the words, and raises
 import contextlib
 import json
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -18,15 +19,27 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.events import RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
-from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.artifacts.report_cases import origin
+from tests.artifacts.report_cases import publish as publish_as
+from tests.journal import questions
 
 Announce = Callable[[str], None]
 Act = Callable[[Path, Announce], None]
 Check = Callable[[Path, Collection[str]], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An act, what must hold after it was cut short, and what the next process does."""
+
+    act: Act
+    check: Check
+    goes_on: Check
+
 
 NOTEBOOK = "analysis.ipynb"
 JOURNAL = "journal.sqlite"
@@ -42,22 +55,9 @@ def frame(version: int) -> pd.DataFrame:
 
 def publish_version(root: Path, version: int) -> str:
     """Publish ``df``; returns the announced word, which is its reference."""
-    code = f"df = frame({version})"
-    origin = VariableOrigin(
-        name="df",
-        version=version,
-        actor="agent",
-        notebook_path=NOTEBOOK,
-        cell_id=f"c{version}",
-        run_id="r1",
-        code=code,
-        code_sha=snapshot_sha("notebook", code.encode()),
-        at="2026-01-01T00:00:00+00:00",
-    )
+    made = origin("df", f"df = frame({version})", notebook_path=NOTEBOOK, sources=())
     publisher = Publisher(ArtifactStore(root), notebook_path=NOTEBOOK, clock=ManualClock())
-    done = publisher.publish(
-        "dataset", frame(version), variable="df", title="The table", lineage=[origin], run_id="r1"
-    )
+    done = publish_as(publisher, "dataset", frame(version), "df", lineage=[made])
     return json.dumps([done.ref.kind, done.ref.logical_id, done.ref.content_sha])
 
 
@@ -118,14 +118,7 @@ def check_swept(root: Path) -> None:
 
 def question(nonce: str) -> SuspensionRecord:
     """A question that waits; larger than a page of the journal."""
-    return SuspensionRecord(
-        run_id="r1",
-        session_id="s",
-        suspension_token=f"{nonce}.00",
-        suspended_at="2026-01-01T00:00:00+00:00",
-        pending_question="Which?",
-        messages=[{"role": "user", "content": f"{nonce} {number}" * 40} for number in range(40)],
-    )
+    return questions.question("r1", nonce, f"{nonce} words" * 40, times=40)
 
 
 def suspend(root: Path, announce: Announce) -> None:
@@ -199,3 +192,8 @@ def check_signing_goes_on(root: Path, announced: Collection[str]) -> None:
     keyring.rotate()
     check_signed(root, announced)
     check_swept(root)
+
+
+PUBLISH = Case(publish, check_published, check_publishing_goes_on)
+SIGN = Case(sign, check_signed, check_signing_goes_on)
+SUSPEND = Case(suspend, check_suspended, check_suspending_goes_on)

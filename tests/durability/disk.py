@@ -21,18 +21,9 @@ import pytest
 SECTOR = 512
 
 Kind = Literal[
-    "mkdir",
-    "create",
-    "write",
-    "truncate",
-    "sync",
-    "failed sync",
-    "link",
-    "rename",
-    "unlink",
-    "sync folder",
-    "announce",
-]
+    "mkdir", "create", "write", "truncate", "sync", "failed sync", "link", "rename", "unlink",
+    "sync folder", "announce",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -228,7 +219,6 @@ class Seam:
     def recorded(self, before: Hook = _nothing, *, is_short: bool = False) -> Iterator[None]:
         """Record, asking ``before`` before every call. Of one ``OSError`` that it raises for a
         write, half of the bytes are written first when ``is_short``."""
-        real = {name: getattr(os, name) for name in _CALLS}
         is_dead = False
 
         def ask(call: str, path: Any) -> str:
@@ -336,17 +326,11 @@ class Seam:
                 self._note(Op("mkdir", place))
 
         stands_in = {
-            "open": opened,
-            "write": wrote,
-            "ftruncate": truncated,
-            "fsync": synced,
-            "close": closed,
-            "link": linked,
-            "rename": renamed("rename"),
-            "replace": renamed("replace"),
-            "unlink": unlinked,
-            "mkdir": made,
-        }
+            "open": opened, "write": wrote, "ftruncate": truncated, "fsync": synced,
+            "close": closed, "link": linked, "rename": renamed("rename"),
+            "replace": renamed("replace"), "unlink": unlinked, "mkdir": made,
+        }  # fmt: skip
+        real = {name: getattr(os, name) for name in stands_in}
         with pytest.MonkeyPatch.context() as patches:
             for name, stand_in in stands_in.items():
                 patches.setattr(os, name, stand_in)
@@ -362,20 +346,6 @@ class Seam:
         if whole == root or Path(os.path.realpath(path)) == root:
             return "."
         return whole.relative_to(root).as_posix() if whole.is_relative_to(root) else None
-
-
-_CALLS = (
-    "open",
-    "write",
-    "ftruncate",
-    "fsync",
-    "close",
-    "link",
-    "rename",
-    "replace",
-    "unlink",
-    "mkdir",
-)
 
 
 def failing_at(number: int, error: BaseException | int) -> Hook:

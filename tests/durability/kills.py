@@ -7,7 +7,6 @@ holds it before it begins.
 """
 
 import argparse
-import errno
 import json
 import os
 import re
@@ -18,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -33,15 +32,6 @@ from tests.durability import acts, tracing
 _ENDED_WELL, _RAISED = 0, 3
 
 
-@dataclass(frozen=True)
-class Case:
-    """An act, what must hold after it was cut short, and what the next process does."""
-
-    act: acts.Act
-    check: acts.Check
-    goes_on: acts.Check
-
-
 def _no_torn_line(root: Path, announced: Collection[str]) -> None:
     acts.check_published(root, announced)
     logs = (root / ARTIFACT_FOLDER).glob(f"*/*/{LOG_NAME}")
@@ -49,10 +39,7 @@ def _no_torn_line(root: Path, announced: Collection[str]) -> None:
     assert len(acts.lines_of(root)) == held  # the memory of the machine is whole
 
 
-CASES = {
-    "publish": Case(acts.publish, _no_torn_line, acts.check_publishing_goes_on),
-    "suspend": Case(acts.suspend, acts.check_suspended, acts.check_suspending_goes_on),
-}
+CASES = {"publish": replace(acts.PUBLISH, check=_no_torn_line), "suspend": acts.SUSPEND}
 
 
 def _child(act: acts.Act, root: Path, out: int) -> None:
@@ -126,30 +113,38 @@ _BY_CHANCE = {
 }
 
 
-def kill_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:
-    """Kill the act before each of its calls; the counts. ``AssertionError`` on a loss."""
+def struck(case: acts.Case, folder: Path, name: str, when: int, fault: str) -> int:
+    """How the act ended of which one call met ``fault``. ``AssertionError`` on a loss."""
+    with _fresh(folder) as root:
+        options = ("-e", f"trace={name}", "-e", f"inject={name}:{fault}:when={when}")
+        _, status, words = traced(case.act, root, folder / "log", *options)
+        said = [word for word in words if word.startswith("! ")]
+        announced = [word for word in words if word not in said]
+        try:
+            assert status in (_ENDED_WELL, _RAISED, -signal.SIGKILL), status
+            assert all(re.search(r"[;:] .*\.$", each) for each in said), said
+            with mock.patch.object(os, "fsync"):  # only the memory of the machine is looked at
+                case.check(root, announced)
+                case.goes_on(root, announced)
+        except Exception as exc:
+            where = f"{fault} at {name} number {when}"
+            raise AssertionError(f"{where}: {exc!r}; it said {said}") from exc
+    return status
+
+
+def kill_everywhere(case: acts.Case, folder: Path, stride: int) -> Counter[str]:
+    """Kill the act before each of its calls; the counts."""
     counts: Counter[str] = Counter()
     for number, (name, when) in enumerate(calls_of(case.act, folder)):
         if name in _BY_CHANCE or (name not in tracing.WRITING and number % stride):
             continue
-        with _fresh(folder) as root:
-            _, status, words = traced(
-                case.act,
-                root,
-                folder / "log",
-                *("-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={when}"),
-            )
-            counts["points"] += 1
-            counts["killed"] += status == -signal.SIGKILL
-            counts["at calls that write"] += name in tracing.WRITING
-            try:
-                _verified(case, root, words)
-            except Exception as exc:
-                raise AssertionError(f"killed at {name} number {when}: {exc!r}") from exc
+        counts["points"] += 1
+        counts["at calls that write"] += name in tracing.WRITING
+        counts["killed"] += struck(case, folder, name, when, "signal=SIGKILL") == -signal.SIGKILL
     return counts
 
 
-def refuse_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:
+def refuse_everywhere(case: acts.Case, folder: Path, stride: int) -> Counter[str]:
     """Refuse each call that writes, once, for want of space and for an error of the disk.
 
     With a ``stride`` for one of the two, in turn.
@@ -158,33 +153,13 @@ def refuse_everywhere(case: Case, folder: Path, stride: int) -> Counter[str]:
     for number, (name, when) in enumerate(calls_of(case.act, folder)):
         if name not in tracing.WRITING:
             continue
-        codes = (errno.ENOSPC, errno.EIO)
-        for code in codes if stride == 1 else codes[number % 2 :][:1]:
-            with _fresh(folder) as root:
-                _, status, words = traced(
-                    case.act,
-                    root,
-                    folder / "log",
-                    *("-e", f"trace={name}"),
-                    *("-e", f"inject={name}:error={errno.errorcode[code]}:when={when}"),
-                )
-                counts["points"] += 1
-                counts["told"] += status == _RAISED
-                said = [word for word in words if word.startswith("! ")]
-                try:
-                    assert status in (_ENDED_WELL, _RAISED), status
-                    assert all(re.search(r"[;:] .*\.$", each) for each in said), said
-                    _verified(case, root, [word for word in words if word not in said])
-                except Exception as exc:
-                    where = f"{errno.errorcode[code]} at {name} number {when}"
-                    raise AssertionError(f"{where}: {exc!r}; it said {said}") from exc
+        faults = ("error=ENOSPC", "error=EIO")
+        for fault in faults if stride == 1 else faults[number % 2 :][:1]:
+            status = struck(case, folder, name, when, fault)
+            assert status != -signal.SIGKILL
+            counts["points"] += 1
+            counts["told"] += status == _RAISED
     return counts
-
-
-def _verified(case: Case, root: Path, words: list[str]) -> None:
-    with mock.patch.object(os, "fsync"):  # only the memory of the machine is looked at
-        case.check(root, words)
-        case.goes_on(root, words)
 
 
 def main(arguments: list[str]) -> int:

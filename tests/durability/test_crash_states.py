@@ -25,10 +25,7 @@ from tests.tiers import every
 # What is drawn of the states of one step where there are more.
 MOST = 64
 
-ACTS = [
-    pytest.param(acts.publish, acts.check_published, acts.check_publishing_goes_on, id="publish"),
-    pytest.param(acts.sign, acts.check_signed, acts.check_signing_goes_on, id="sign"),
-]
+CASES = {"publish": acts.PUBLISH, "sign": acts.SIGN}
 
 
 @pytest.fixture
@@ -37,12 +34,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     announcements, the first and every ``stride``-th show that the next process goes on."""
 
     def run(
-        seams: list[tuple[Seam, int]],
-        check: acts.Check,
-        goes_on: acts.Check | None = None,
-        *,
-        stride: int = 1,
-        most: int = MOST,
+        seams: list[tuple[Seam, int]], case: acts.Case, *, stride: int = 0, most: int = MOST
     ) -> None:
         # Only the memory is looked at: nothing waits for a disk, and no thread does so.
         monkeypatch.setattr(durable, "_flush_all", lambda _handles: None)
@@ -57,9 +49,9 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
                     continue
                 place = tmp_path / "state"
                 build(state, place)
-                check(place, announced)
-                if goes_on and met[announced] % stride == 0:
-                    goes_on(place, announced)
+                case.check(place, announced)
+                if stride and met[announced] % stride == 0:
+                    case.goes_on(place, announced)
                 met[announced] += 1
                 seen.add(key)
                 shutil.rmtree(place)
@@ -79,73 +71,46 @@ def _without_chance(state: State) -> State:
 
 
 @every(5)
-@pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
+@pytest.mark.parametrize("name", CASES)
 def test_power_cut_at_any_step_keeps_announced_data(
-    act: acts.Act,
-    check: acts.Check,
-    goes_on: acts.Check,
-    tmp_path: Path,
-    examine: Callable[..., None],
-    stride: int,
+    name: str, tmp_path: Path, examine: Callable[..., None], stride: int
 ) -> None:
     seam = _seam(tmp_path / "recorded")
     with seam.recorded():
-        act(seam.root, seam.announce)
+        CASES[name].act(seam.root, seam.announce)
     assert any(op.kind == "announce" for op in seam.ops)
-    examine([(seam, 0)], check, goes_on, stride=stride)
+    examine([(seam, 0)], CASES[name], stride=stride)
 
 
 @every(7)
 @pytest.mark.slow
-@pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
-def test_power_cut_after_kill_keeps_announced_data(
-    act: acts.Act,
-    check: acts.Check,
-    goes_on: acts.Check,
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "failed sync"])
+@pytest.mark.parametrize("name", CASES)
+def test_power_cut_after_fault_keeps_announced_data(
+    name: str,
+    is_killed: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     examine: Callable[..., None],
     stride: int,
 ) -> None:
-    seams = []
+    """A process dies at any call, and another begins again; or a call fails once in a process that
+    goes on: a disk that fails a sync has given up the pages, and the next sync succeeds without."""
+    act, seams = CASES[name].act, []
     for number in range(0, _calls(act, tmp_path / "counted"), stride):
-        monkeypatch.setattr(durable, "_anchored", {})
-        seam = _seam(tmp_path / f"killed{number}")
-        with pytest.raises(Killed), seam.recorded(failing_at(number, Killed())):
+        seam = _seam(tmp_path / str(number))
+        died = pytest.raises(Killed) if is_killed else suppress(durable.StorageError)
+        if is_killed:
+            monkeypatch.setattr(durable, "_anchored", {})
+        with died, seam.recorded(failing_at(number, Killed() if is_killed else errno.EIO)):
             act(seam.root, seam.announce)
         at = len(seam.ops)
-        monkeypatch.setattr(durable, "_anchored", {})  # a process of its own
+        if is_killed:
+            monkeypatch.setattr(durable, "_anchored", {})  # a process of its own
         with seam.recorded():
             act(seam.root, seam.announce)
         seams.append((seam, at))
-    examine(seams, check)
-
-
-@every(7)
-@pytest.mark.slow
-@pytest.mark.parametrize(("act", "check", "goes_on"), ACTS)
-def test_nothing_announced_relies_on_failed_sync(
-    act: acts.Act,
-    check: acts.Check,
-    goes_on: acts.Check,
-    tmp_path: Path,
-    examine: Callable[..., None],
-    stride: int,
-) -> None:
-    """A disk that fails a sync has given up the pages: the next sync succeeds without them."""
-    seams = []
-    for number in range(0, _calls(act, tmp_path / "counted"), stride):
-        seam = _seam(tmp_path / f"failed{number}")
-        with (
-            suppress(durable.StorageError),
-            seam.recorded(failing_at(number, errno.EIO)),
-        ):
-            act(seam.root, seam.announce)
-        at = len(seam.ops)
-        with seam.recorded():
-            act(seam.root, seam.announce)
-        seams.append((seam, at))
-    examine(seams, check)
+    examine(seams, CASES[name])
 
 
 def _seam(root: Path) -> Seam:
@@ -172,9 +137,7 @@ acts.suspend(Path(sys.argv[1]), lambda word: os.write(2, f"announced {word}\\n".
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(tracing.why_not()), reason=tracing.why_not() or "it can be traced")
-def test_power_cut_during_suspend_keeps_announced_question(
-    tmp_path: Path, examine: Callable[..., None]
-) -> None:
+def test_power_cut_keeps_announced_question(tmp_path: Path, examine: Callable[..., None]) -> None:
     """With every page of the journal and of its log lost, torn or out of order by itself."""
     root, log = tmp_path / "recorded", tmp_path / "calls"
     root.mkdir()
@@ -189,4 +152,4 @@ def test_power_cut_during_suspend_keeps_announced_question(
     seam = Seam(root)
     seam.ops = tracing.operations_in(log, root)
     assert [op.path for op in seam.ops if op.kind == "announce"] == ["n1", "n2", "ended"]
-    examine([(seam, 0)], acts.check_suspended, acts.check_suspending_goes_on, most=16)
+    examine([(seam, 0)], acts.SUSPEND, stride=1, most=16)

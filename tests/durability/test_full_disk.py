@@ -31,14 +31,37 @@ FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR]
 _names = [errno.errorcode[code] for code in FAULTS]
 
 
-def _calls(folder: Path, act: Callable[[Path], object], *, after: Callable[[Path], object]) -> int:
-    """How many calls ``act`` makes in a folder in which ``after`` was done."""
-    folder.mkdir()
-    after(folder)
-    seam = Seam(folder)
-    with seam.recorded():
-        act(folder)
-    return len(seam.calls)
+Act = Callable[[Path], str]
+
+
+def failing(
+    folder: Path,
+    act: Act,
+    code: int,
+    *,
+    before: Act = str,
+    calls: slice = slice(None),
+    is_short: bool = False,
+) -> Iterator[tuple[Path, str, str, list[str]]]:
+    """Fail each of the ``calls`` of ``act`` once, in a folder in which ``before`` was done: the
+    folder, the call, what ``before`` gave, and what ``act`` gave if it did."""
+    counted = Seam(folder / "counted")
+    counted.root.mkdir()
+    before(counted.root)
+    with counted.recorded():
+        act(counted.root)
+    for number in range(len(counted.calls))[calls]:
+        root = folder / str(number)
+        root.mkdir()
+        given, told, seam = before(root), list[str](), Seam(root)
+        with seam.recorded(failing_at(number, code), is_short=is_short):
+            try:
+                told.append(act(root))
+            except (StorageError, JournalError) as exc:
+                _is_a_sentence_with_a_remedy(exc)
+        # What is made once of the user's own folders is not called for again.
+        call = seam.calls[number][0] if number < len(seam.calls) else ""
+        yield root, call, given, told
 
 
 @pytest.fixture(autouse=True)
@@ -56,23 +79,14 @@ def test_publish_failing_at_any_call_says_so_and_retries(
         monkeypatch.setattr(durable, "_anchored", {})
         return acts.publish_version(root, 2)
 
-    failed, begin = 0, (2 * FAULTS.index(code) + is_short) % stride
-    for number in range(begin, _calls(tmp_path / "counted", second, after=_first), stride):
-        root = tmp_path / str(number)
-        root.mkdir()
-        first = _first(root)
-        seam = Seam(root)
-        with seam.recorded(failing_at(number, code), is_short=is_short):
-            try:
-                told = {first, second(root)}
-            except durable.StorageError as exc:
-                failed += 1
-                _is_a_sentence_with_a_remedy(exc)
-                told = {first}
-        acts.check_published(root, told)
-        assert len(acts.lines_of(root)) == len(told), seam.calls[number]
-        assert not _strays(root) or seam.calls[number][0] == "unlink"
-        acts.check_published(root, {*told, acts.publish_version(root, 2)})
+    failed, calls = 0, slice((2 * FAULTS.index(code) + is_short) % stride, None, stride)
+    tried = failing(tmp_path, second, code, before=_first, calls=calls, is_short=is_short)
+    for root, call, first, told in tried:
+        failed += not told
+        acts.check_published(root, {first, *told})
+        assert len(acts.lines_of(root)) == len({first, *told}), call
+        assert not _strays(root) or call == "unlink"
+        acts.check_published(root, {first, *told, acts.publish_version(root, 2)})
         acts.check_swept(root)
     assert failed * stride > 15
 
@@ -96,27 +110,20 @@ def _strays(root: Path) -> list[Path]:
 @pytest.mark.parametrize("is_short", [False, True], ids=["whole", "short"])
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
 def test_failed_rewrite_leaves_file_whole(code: int, is_short: bool, tmp_path: Path) -> None:
-    def written(root: Path) -> None:
-        (root / "file").write_bytes(b"one")
+    def written(root: Path) -> str:
+        return str((root / "file").write_bytes(b"one"))
 
-    def rewritten(root: Path) -> None:
+    def rewritten(root: Path) -> str:
         durable._anchored.clear()
         durable.rewrite(root / "file", lambda before: before.replace(b"one", b"two" * 99))
+        return "rewritten"
 
     failed = 0
-    for number in range(_calls(tmp_path / "counted", rewritten, after=written)):
-        root = tmp_path / str(number)
-        root.mkdir()
-        written(root)
-        seam = Seam(root)
-        with seam.recorded(failing_at(number, code), is_short=is_short):
-            try:
-                rewritten(root)
-            except durable.StorageError as exc:
-                failed += 1
-                _is_a_sentence_with_a_remedy(exc)
+    tried = failing(tmp_path, rewritten, code, before=written, is_short=is_short)
+    for root, call, _, told in tried:
+        failed += not told
         assert (root / "file").read_bytes() in (b"one", b"two" * 99)
-        assert not _strays(root) or seam.calls[number][0] == "unlink"
+        assert not _strays(root) or call == "unlink"
         rewritten(root)
         assert (root / "file").read_bytes() == b"two" * 99
     assert failed > 5
@@ -127,41 +134,27 @@ def test_failed_key_write_is_reported_and_retried(code: int, tmp_path: Path) -> 
     def key(root: Path) -> str:
         return Keyring(root / "keys", ManualClock()).current().key_id
 
-    for number in range(_calls(tmp_path / "counted", key, after=str)):
-        root = tmp_path / str(number)
-        root.mkdir()
-        with Seam(root).recorded(failing_at(number, code)):
-            try:
-                told = [key(root)]
-            except StorageError as exc:
-                _is_a_sentence_with_a_remedy(exc)
-                told = []
+    for root, _, _, told in failing(tmp_path, key, code):
         acts.check_signed(root, [*told, key(root)])
 
 
 @every(len(FAULTS))
 @pytest.mark.parametrize("code", FAULTS, ids=_names)
-def test_failed_journal_creation_is_reported_and_retried(
-    code: int, stride: int, tmp_path: Path
-) -> None:
-    def asked(root: Path) -> None:
+def test_failed_journal_creation_can_be_retried(code: int, stride: int, tmp_path: Path) -> None:
+    def asked(root: Path) -> str:
         acts.suspend(root, lambda _word: None)
+        return "asked"
 
-    begin = FAULTS.index(code) % stride
-    for number in range(begin, _calls(tmp_path / "counted", asked, after=str), stride):
-        root = tmp_path / str(number)
-        root.mkdir()
-        with Seam(root).recorded(failing_at(number, code)), contextlib.suppress(JournalError):
-            asked(root)
+    calls = slice(FAULTS.index(code) % stride, None, stride)
+    for root, _, _, told in failing(tmp_path, asked, code, calls=calls):
+        if told:
             continue
         asked(root)
         acts.check_suspended(root, ["n1", "n2", "ended"])
         assert not _strays(root / ".ockham")
 
 
-def test_lost_journal_is_recreated_once_space_allows(
-    tmp_path: Path,
-) -> None:
+def test_lost_journal_is_recreated_once_space_allows(tmp_path: Path) -> None:
     place = tmp_path / ".ockham" / acts.JOURNAL
     with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
         for path in place.parent.iterdir():
@@ -195,7 +188,7 @@ class _Failing(sqlite3.Connection):
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
+def statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
     connect = sqlite3.connect
     monkeypatch.setattr(
         sqlite3, "connect", lambda *names, **given: connect(*names, **given, factory=_Failing)
@@ -207,17 +200,17 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Failing]]:
 @pytest.mark.parametrize("problem", ["database or disk is full", "disk I/O error"])
 @pytest.mark.parametrize("statement", range(9))
 def test_failed_suspend_keeps_nothing_half(
-    statement: int, problem: str, tmp_path: Path, failing: type[_Failing]
+    statement: int, problem: str, tmp_path: Path, statements: type[_Failing]
 ) -> None:
     place = tmp_path / ".ockham" / acts.JOURNAL
     with contextlib.closing(SqliteJournal(place, ManualClock())) as journal:
         journal.begin_turn("r1", notebook="n", cell_key="c", request="?", model="m")
-        failing.left, failing.problem = statement, problem
+        statements.left, statements.problem = statement, problem
         with pytest.raises(JournalError) as caught:
             journal.suspend(acts.question("n1"))
         _is_a_sentence_with_a_remedy(caught.value)
         assert problem in str(caught.value)
-        failing.left = None
+        statements.left = None
         assert journal.pending() == ()
         journal.suspend(acts.question("n1"))
         assert len(journal.pending()) == 1

@@ -19,10 +19,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
     ("parsimony_kernel/cli/demo.py", "mkdir"): "the folder of what a demonstration shows",
-    (
-        "parsimony_kernel/cli/main.py",
-        "os.open",
-    ): "nowhere: standard output that nobody reads",
+    ("parsimony_kernel/cli/main.py", "os.open"): "nowhere: standard output that nobody reads",
     (
         "parsimony_kernel/testing/pytest_plugin.py",
         "tempfile.TemporaryDirectory",

@@ -28,10 +28,7 @@ def path(tmp_path: Path) -> Path:
 def two(path: Path) -> Iterator[tuple[JournalEffects, JournalEffects]]:
     """The record of one run, opened twice."""
     journals = [SqliteJournal(path), SqliteJournal(path)]
-    yield (
-        JournalEffects(journals[0], "r1"),
-        JournalEffects(journals[1], "r1"),
-    )
+    yield (JournalEffects(journals[0], "r1"), JournalEffects(journals[1], "r1"))
     for journal in journals:
         journal.close()
 
@@ -105,9 +102,7 @@ def test_unfinished_write_is_never_repeated_and_finished_one_by_its_own_turn(
 
 
 @pytest.mark.parametrize(("status", "effect"), [("running", "uncertain"), ("cancelled", "none")])
-async def test_missing_effect_may_still_come_from_running_turn(
-    path: Path, two: Two, status: str, effect: str
-) -> None:
+async def test_running_turn_may_still_act(path: Path, two: Two, status: str, effect: str) -> None:
     mine, _ = two
     with closing(SqliteJournal(path)) as journal:
         journal.begin_turn("r1", notebook="n", cell_key="c", request="r", model="m")
@@ -155,9 +150,7 @@ def test_commit_is_kept_without_intent(two: Two) -> None:
 
 
 @pytest.mark.parametrize("column", ["state", "answer"])
-async def test_corrupt_record_is_reported_and_nothing_runs(
-    path: Path, two: Two, column: str
-) -> None:
+async def test_corrupt_record_stops_its_write(path: Path, two: Two, column: str) -> None:
     mine, other = two
     mine.intend(KEY, "send", {"to": "ann"})
     mine.commit(KEY, "sent")

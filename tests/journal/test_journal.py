@@ -18,12 +18,13 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
 from parsimony_kernel.storage.database import JournalError, set_aside
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.testing.manual_clock import ManualClock
+from tests.journal.questions import question
+from tests.races import Race
 
 AGAIN = RunStarted(run_id="a", request="again", model="offline")
 
@@ -45,28 +46,9 @@ def journal(
     opened.close()
 
 
-def _begin(
-    journal: SqliteJournal, run_id: str, *, cell: str = "", notebook: str = "n.ipynb"
-) -> int:
-    return journal.begin_turn(
-        run_id,
-        notebook=notebook,
-        cell_key=cell or run_id,
-        request=f"request of {run_id}",
-        model="offline",
-    )
-
-
-def _record(run_id: str, nonce: str) -> SuspensionRecord:
-    return SuspensionRecord(
-        run_id=run_id,
-        session_id="s",
-        suspension_token=f"{nonce}.00",
-        suspended_at="2026-01-01T00:00:00+00:00",
-        pending_question="Which?",
-        messages=[{"role": "user", "content": "ü\ud800"}],
-        failure_attempts={FailureKind.tool_error: 1},
-    )
+def _begin(journal: SqliteJournal, run_id: str, cell: str = "", notebook: str = "n.ipynb") -> int:
+    told = {"cell_key": cell or run_id, "request": f"request of {run_id}", "model": "offline"}
+    return journal.begin_turn(run_id, notebook=notebook, **told)
 
 
 # -- turns
@@ -93,7 +75,7 @@ def test_turn_begins_and_ends(journal: SqliteJournal, clock: ManualClock) -> Non
 def test_rerun_cell_replaces_its_turn(journal: SqliteJournal) -> None:
     _begin(journal, "a", cell="cell")
     _begin(journal, "x", cell="cell", notebook="other.ipynb")
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     assert _begin(journal, "b", cell="cell") == 2
     journal.end_turn("a", "done", "late")
     assert journal.resume_turn("n", AGAIN) is False
@@ -129,7 +111,7 @@ def test_events_round_trip_in_order(journal: SqliteJournal) -> None:
         TextDelta(content="x" * 100_000),
         ToolEvent(tool_name="t", tool_call_id="1", arguments={"k": [1, {"n": None}]}),
         AgentError(message="m", failure=Failure(FailureKind.tool_error, "e", ("b",))),
-        UserInputRequested(question="q", choices=("1", "2"), suspension_record=_record("a", "n")),
+        UserInputRequested(question="q", choices=("1", "2"), suspension_record=question("a", "n")),
     ]
     for event in events:
         journal.append("a", event)
@@ -170,10 +152,10 @@ def test_threads_append_to_one_chain(journal: SqliteJournal) -> None:
 def test_pending_questions_come_newest_first(journal: SqliteJournal) -> None:
     for run_id in ("a", "b"):
         _begin(journal, run_id)
-        journal.suspend(_record(run_id, f"nonce-{run_id}"))
+        journal.suspend(question(run_id, f"nonce-{run_id}"))
     pending = journal.pending("n.ipynb")
     assert [row.turn.run_id for row in pending] == ["b", "a"]
-    assert pending[1].record == _record("a", "nonce-a")
+    assert pending[1].record == question("a", "nonce-a")
     assert journal.pending("other.ipynb") == ()
     assert len(journal.pending()) == 2
 
@@ -194,7 +176,7 @@ def test_old_question_is_no_longer_answerable(
     journal: SqliteJournal, clock: ManualClock, asked_at: str, is_answerable: bool
 ) -> None:
     _begin(journal, "a")
-    journal.suspend(_record("a", "n").model_copy(update={"suspended_at": asked_at}))
+    journal.suspend(question("a", "n").model_copy(update={"suspended_at": asked_at}))
     clock.advance(GRACE_S)  # the clock begins at 2026-01-01
     assert len(journal.pending()) == 1
     assert len(journal.pending("n.ipynb", answerable=True)) == is_answerable
@@ -203,7 +185,7 @@ def test_old_question_is_no_longer_answerable(
 
 def test_question_is_answered_once_with_its_turn(journal: SqliteJournal) -> None:
     _begin(journal, "a")
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     journal.end_turn("a", "suspended", "Which?")
     assert journal.resume_turn("unknown", AGAIN) is False
     journal.connection_file, journal.pid = "kernel-2.json", 18
@@ -212,16 +194,16 @@ def test_question_is_answered_once_with_its_turn(journal: SqliteJournal) -> None
     assert (turn.status, turn.ended_at, turn.connection_file) == ("running", "", "kernel-2.json")
     assert turn.pid == 18
     assert journal.events("a") == (AGAIN,)
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     assert journal.resume_turn("n", AGAIN) is False
     assert (journal.pending(), len(journal.events("a"))) == ((), 1)
     journal.reopen("n")
-    assert [row.record for row in journal.pending()] == [_record("a", "n")]
+    assert [row.record for row in journal.pending()] == [question("a", "n")]
 
 
 def test_question_stays_where_its_turn_cannot_run_again(journal: SqliteJournal) -> None:
     _begin(journal, "a")
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     journal.end_turn("a", "suspended")
     journal.pid = 2
     journal.begin_turn("b", notebook="n.ipynb", cell_key="b", request="", model="")
@@ -232,13 +214,11 @@ def test_question_stays_where_its_turn_cannot_run_again(journal: SqliteJournal) 
     assert (journal.turns()[0].status, journal.events("a")) == ("suspended", ())
 
 
-def test_one_of_eight_processes_answers(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_one_of_eight_processes_answers(tmp_path: Path, race: Race) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(SqliteJournal(path)) as journal:
         _begin(journal, "a")
-        journal.suspend(_record("a", "n"))
+        journal.suspend(question("a", "n"))
         journal.end_turn("a", "suspended")
         assert sorted(race(_ANSWERER, path)) == ["lost"] * 7 + ["won"]
         assert (journal.pending(), len(journal.events("a"))) == ((), 1)
@@ -266,9 +246,7 @@ print("done")
 """
 
 
-def test_eight_processes_open_one_new_journal(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_eight_processes_open_one_new_journal(tmp_path: Path, race: Race) -> None:
     path = tmp_path / ".ockham" / "journal.sqlite"
     assert race(_OPENER, path) == ["done"] * 8
     journal = SqliteJournal(path)
@@ -331,15 +309,13 @@ def test_corrupt_entry_is_named_on_read(written: Path) -> None:
         journal.events("a")
 
 
-def test_corrupt_question_is_named_and_others_survive(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_corrupt_question_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "journal.sqlite"
     journal = SqliteJournal(path)
     _begin(journal, "a", cell="one")
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     _begin(journal, "b", cell="two")
-    journal.suspend(_record("b", "m"))
+    journal.suspend(question("b", "m"))
     _change(path, "UPDATE suspensions SET record = '{}' WHERE nonce = 'n'")
     assert [row.record.nonce for row in journal.pending()] == ["m"]
     assert "'n'" in caplog.text
@@ -371,9 +347,7 @@ def _of_format(number: int) -> Callable[[Path], object]:
         ),
     ],
 )
-def test_what_is_no_journal_is_refused_and_untouched(
-    tmp_path: Path, put: Callable[[Path], object], said: str
-) -> None:
+def test_foreign_file_is_refused(tmp_path: Path, put: Callable[[Path], object], said: str) -> None:
     path = tmp_path / "journal.sqlite"
     put(path)
     before = {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()}
@@ -385,9 +359,7 @@ def test_what_is_no_journal_is_refused_and_untouched(
     assert {each: each.is_file() and each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
-def test_blocking_writer_is_named_after_many_tries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocking_writer_is_named_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked seldom would be starved by others that write all the time."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
     path, tries = tmp_path / "journal.sqlite", list[str]()
@@ -402,9 +374,7 @@ def test_blocking_writer_is_named_after_many_tries(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
-def test_forked_process_cannot_write_inherited_connection(
-    tmp_path: Path,
-) -> None:
+def test_forked_process_cannot_write_inherited_connection(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.sqlite")
     child = os.fork()
     if not child:
@@ -425,11 +395,6 @@ def test_closed_journal_says_so(journal: SqliteJournal) -> None:
         journal.turns()
 
 
-def test_journal_leaves_no_temporary_files(tmp_path: Path) -> None:
-    SqliteJournal(tmp_path / "journal.sqlite").close()
-    assert [path.name for path in tmp_path.iterdir()] == ["journal.sqlite"]
-
-
 def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
     statements: list[str] = []
     path = tmp_path / "journal.sqlite"
@@ -442,7 +407,7 @@ def test_journal_uses_wal_and_syncs_boundaries(tmp_path: Path) -> None:
 
     journal.append("a", TextDelta(content="x"))
     assert last_level().endswith("NORMAL")
-    journal.suspend(_record("a", "n"))
+    journal.suspend(question("a", "n"))
     assert last_level().endswith("FULL")
     journal.append("a", TextDelta(content="x"))
     assert last_level().endswith("NORMAL")

@@ -4,27 +4,29 @@ import itertools
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunCompleted, RunStarted, TextDelta
-from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage import database
 from parsimony_kernel.storage import journal as purging
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import Purged, SqliteJournal, old_copies, purge
 from parsimony_kernel.storage.run_log import JournalEffects, SentLog, sent_by
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.journal.questions import question
+from tests.races import Race
 from tests.tiers import every
 
 DAY = 86_400.0
 CANARY = "kittiwake"
 BEFORE = START + timedelta(days=5)
+QUESTION = question("a", "n", f"{CANARY} {'x' * 9_000}")
 
 
 @pytest.fixture
@@ -41,17 +43,6 @@ def place(tmp_path: Path) -> Path:
 def journal(place: Path, clock: ManualClock) -> Iterator[SqliteJournal]:
     with closing(SqliteJournal(place, clock)) as opened:
         yield opened
-
-
-def question(run_id: str, asked: datetime, nonce: str = "n") -> SuspensionRecord:
-    return SuspensionRecord(
-        run_id=run_id,
-        session_id="s",
-        suspension_token=f"{nonce}.00",
-        suspended_at=asked.isoformat(),
-        pending_question=f"{CANARY}?",
-        messages=[{"role": "user", "content": f"{CANARY} {'x' * 9_000}"}],
-    )
 
 
 def told(journal: SqliteJournal, run_id: str, word: str, *, notebook: str = "n.ipynb") -> None:
@@ -78,9 +69,7 @@ def found_in(folder: Path, word: str) -> list[str]:
     return [p.name for p in folder.glob("journal.sqlite*") if word.encode() in p.read_bytes()]
 
 
-def test_purged_bytes_are_gone_and_rest_is_unchanged(
-    journal: SqliteJournal, place: Path, clock: ManualClock
-) -> None:
+def test_only_purged_bytes_go(journal: SqliteJournal, place: Path, clock: ManualClock) -> None:
     aged(journal, clock)
     before = {turn.run_id: turn for turn in journal.turns()}
     kept = journal.events("new")
@@ -116,12 +105,12 @@ def test_younger_entries_stay(journal: SqliteJournal, clock: ManualClock) -> Non
 def test_answerable_question_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
     journal.append("a", TextDelta(content=CANARY))
-    journal.suspend(question("a", START))
+    journal.suspend(QUESTION)
     journal.end_turn("a", "suspended", CANARY)
     clock.advance(7 * DAY)
     left = purge(journal, BEFORE)
     assert (left.turns, left.kept) == (0, 1)
-    assert [row.record for row in journal.pending()] == [question("a", START)]
+    assert [row.record for row in journal.pending()] == [QUESTION]
     clock.advance(1)
     assert purge(journal, BEFORE).turns == 1
     assert (journal.pending(), found_in(place.parent, CANARY)) == ((), [])
@@ -129,7 +118,7 @@ def test_answerable_question_stays(journal: SqliteJournal, clock: ManualClock, p
 
 def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: ManualClock) -> None:
     journal.begin_turn("a", notebook="n", cell_key="c", request=CANARY, model="m")
-    journal.suspend(question("a", START))
+    journal.suspend(QUESTION)
     journal.end_turn("a", "suspended", CANARY)
     journal.begin_turn("b", notebook="n", cell_key="c", request="again", model="m")
     journal.end_turn("b", "done")
@@ -138,9 +127,7 @@ def test_question_of_replaced_turn_is_purged(journal: SqliteJournal, clock: Manu
     assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
-def test_running_turn_stays_and_file_is_compacted_after_it(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_compaction_waits_for_turn(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     aged(journal, clock)
     journal._alive = lambda pid, since: pid == 7
     for run, pid in (("r", 7), ("killed", 8)):
@@ -160,9 +147,7 @@ def test_running_turn_stays_and_file_is_compacted_after_it(
     assert found_in(place.parent, CANARY) == []
 
 
-def test_uncertain_write_keeps_its_turn(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_uncertain_write_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     told(journal, "open", "robin")
     told(journal, "ended", CANARY)
     JournalEffects(journal, "open").intend("k1", "send", {"to": "robin"})
@@ -203,9 +188,7 @@ def test_turn_that_is_needed_or_goes_on_meanwhile_stays(
     assert (journal.events("old1"), len(journal.events("old2"))) == ((), 3)
 
 
-def test_orphaned_entries_are_purged_when_all_are_old(
-    journal: SqliteJournal, clock: ManualClock, place: Path
-) -> None:
+def test_old_orphans_are_purged(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:
     journal.append("stray", TextDelta(content=CANARY))
     journal.append("half", TextDelta(content="robin"))
     clock.advance(10 * DAY)
@@ -266,9 +249,7 @@ journal.close()
 """
 
 
-def test_concurrent_purges_and_writers_lose_nothing(
-    place: Path, clock: ManualClock, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_purges_beside_writers_lose_nothing(place: Path, clock: ManualClock, race: Race) -> None:
     with closing(SqliteJournal(place, clock)) as journal:
         for number in range(20):
             told(journal, f"old{number}", CANARY)
@@ -360,9 +341,7 @@ def _purge_within(place: Path, clock: ManualClock, most: int) -> None:
         os._exit(status)
 
 
-def test_old_backups_are_purged_and_published_files_kept(
-    tmp_path: Path,
-) -> None:
+def test_old_backups_are_purged_and_published_files_kept(tmp_path: Path) -> None:
     for name in ("replaced/a", "replaced/b/c", "datasets/b/d.parquet"):
         path = tmp_path / ".ockham" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -85,9 +85,7 @@ TAMPERINGS = {
 
 
 @pytest.mark.parametrize("script", TAMPERINGS.values(), ids=TAMPERINGS)
-def test_foreign_change_is_found_despite_later_writes(
-    opened: SqliteJournal, place: Path, script: str
-) -> None:
+def test_foreign_change_stays_found(opened: SqliteJournal, place: Path, script: str) -> None:
     changed(place, script)
     assert opened.verify() is not None
     opened.append("a", TextDelta(content="later"))
@@ -118,9 +116,7 @@ def taken_back(journal: SqliteJournal) -> None:
         assert journal.turns()
 
 
-def test_seal_survives_writers_rollback_and_key_rotation(
-    opened: SqliteJournal, place: Path, keyring: Keyring
-) -> None:
+def test_honest_use_keeps_the_seal(opened: SqliteJournal, place: Path, keyring: Keyring) -> None:
     with closing(SqliteJournal(place, keyring=keyring)) as other:
         for number in range(5):
             opened.append("a", TextDelta(content=str(number)))

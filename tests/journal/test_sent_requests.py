@@ -18,6 +18,7 @@ from parsimony_kernel.storage import run_log as sent
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.manual_clock import ManualClock
+from tests.transcripts import answered, called
 
 TOOLS = [{"type": "function", "function": {"name": "run_code", "parameters": {"type": "object"}}}]
 
@@ -47,17 +48,10 @@ def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
         state.compaction = int(step > steps // 2)
         state.subgoals = [f"part {step}"]
         requests.append(ModelRequest(renderer.render(state), TOOLS))
-        call = {
-            "id": f"c{step}",
-            "type": "function",
-            "function": {"name": "run_code", "arguments": json.dumps({"code": f"x = {step}"})},
-        }
         text = f"{step} " * (answer_bytes // len(f"{step} "))
         answer = json.dumps({"requested": "run_code", "result": {"stdout": text}})
-        state.messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{step}", "name": "run_code", "content": answer},
-        ]
+        call = called("run_code", f"c{step}", code=f"x = {step}")
+        state.messages += [call, answered("run_code", answer, f"c{step}")]
     return requests
 
 
@@ -85,9 +79,7 @@ def test_lone_surrogate_round_trips(journal: SqliteJournal) -> None:
     assert kept(journal, "r1") == [request]
 
 
-def test_long_turn_stores_no_repeats_and_round_trips(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_long_turn_round_trips_without_repeats(journal: SqliteJournal, tmp_path: Path) -> None:
     requests = long_turn(60, 24_000)
     last: dict[str, Any] = {
         "timeout_s": 0.1,

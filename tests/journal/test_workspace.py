@@ -10,12 +10,7 @@ import pytest
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.storage.workspace import (
-    find_workspace,
-    is_on_network,
-    journal_path,
-    prepare,
-)
+from parsimony_kernel.storage.workspace import find_workspace, is_on_network, journal_path, prepare
 
 
 def test_nearest_ockham_folder_is_the_workspace(tmp_path: Path) -> None:

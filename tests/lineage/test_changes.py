@@ -197,9 +197,7 @@ async def test_versions_stay_unique_across_undo_and_redo(desk: Desk) -> None:
     assert ledger.version("a") == newest + 1
 
 
-async def test_oldest_turns_are_forgotten_first(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_oldest_turns_are_forgotten(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_TURNS", 2)
     for number in range(3):
         await desk.turn(f"t{number}", f"a = {number}")

@@ -10,7 +10,7 @@ import pytest
 from lineage_desk import Desk
 
 from parsimony_kernel.lineage.checkpoint import ABSENT
-from parsimony_kernel.lineage.diff import Diff, line_of, of_changes, short
+from parsimony_kernel.lineage.diff import line_of, of_changes, short
 
 
 def between(before: Any, after: Any) -> str:
@@ -18,50 +18,52 @@ def between(before: Any, after: Any) -> str:
     return line_of("x", (before, after), {}, {})
 
 
-async def ran(setting: str, *steps: str) -> Diff:
-    """What is told of a turn that ran ``steps`` after a person's ``setting``."""
+# A person's setting, the steps of a turn, and what is told of it.
+TOLD: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
+    "by binding": (
+        "df = pd.DataFrame({'a': [1, 2, 3]}); rows = [1]; old = 'x'; n = 1; same = 5",
+        (
+            "df.loc[1, 'a'] = 9; df['b'] = 0",
+            "rows.append(2); del old; new = {'k': 1}; n = 2; _private = 1",
+        ),
+        [
+            "~ df: DataFrame, 3 × 1 → DataFrame, 3 × 2, changed in place",
+            "~ n: 1 → 2",
+            "+ new: dict of 1",
+            "- old: 'x'",
+            "~ rows: list of 1 → list of 2, changed in place",
+        ],
+    ),
+    "through every holder": (
+        "class Box: pass\nbox = Box()\nbox.df = pd.DataFrame({'a': [1]})\n"
+        "d = {'box': [box], 'other': 1}\ndf = box.df",
+        ("d['box'][0].df.loc[0, 'a'] = 5",),
+        [
+            "~ box: Box, changed in place",
+            "~ d: dict of 2, changed in place",
+            "~ df: DataFrame, 1 × 1, changed in place",
+        ],
+    ),
+    "an equal value": (
+        "df = pd.DataFrame({'a': [1.0, None]})",
+        ("df = df.copy()",),
+        ["~ df: DataFrame, 2 × 1, bound anew"],
+    ),
+    "what is not known": (
+        "lines = iter([1, 2])",
+        ("next(lines)",),
+        ["? lines: perhaps changed (there was no copy)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", TOLD)
+async def test_turn_is_described(how: str) -> None:
+    setting, steps, lines = TOLD[how]
     desk = Desk()
     await desk.mine(setting)
     await desk.turn("t", *steps)
-    return desk.changes.diff("t")
-
-
-async def test_turn_is_described_by_binding() -> None:
-    found = await ran(
-        "df = pd.DataFrame({'a': [1, 2, 3]}); rows = [1]; old = 'x'; n = 1; same = 5",
-        "df.loc[1, 'a'] = 9; df['b'] = 0",
-        "rows.append(2); del old; new = {'k': 1}; n = 2; _private = 1",
-    )
-    assert found.lines() == [
-        "~ df: DataFrame, 3 × 1 → DataFrame, 3 × 2, changed in place",
-        "~ n: 1 → 2",
-        "+ new: dict of 1",
-        "- old: 'x'",
-        "~ rows: list of 1 → list of 2, changed in place",
-    ]
-
-
-async def test_nested_change_is_found_through_every_holder() -> None:
-    found = await ran(
-        "class Box: pass\nbox = Box()\nbox.df = pd.DataFrame({'a': [1]})\n"
-        "d = {'box': [box], 'other': 1}\ndf = box.df",
-        "d['box'][0].df.loc[0, 'a'] = 5",
-    )
-    assert found.lines() == [
-        "~ box: Box, changed in place",
-        "~ d: dict of 2, changed in place",
-        "~ df: DataFrame, 1 × 1, changed in place",
-    ]
-
-
-async def test_equal_new_value_counts_as_rebound() -> None:
-    found = await ran("df = pd.DataFrame({'a': [1.0, None]})", "df = df.copy()")
-    assert found.lines() == ["~ df: DataFrame, 2 × 1, bound anew"]
-
-
-async def test_unknown_change_is_reported_as_unknown() -> None:
-    found = await ran("lines = iter([1, 2])", "next(lines)")
-    assert found.lines() == ["? lines: perhaps changed (there was no copy)"]
+    assert desk.changes.diff("t").lines() == lines
 
 
 async def test_discarded_value_is_gone() -> None:
@@ -103,15 +105,11 @@ class Key:
 
 
 class HostileFrame(pd.DataFrame):
-    def __len__(self) -> int:
+    def _no(self, *args: Any) -> Any:
         raise SystemError("asked")
 
-    @property
-    def shape(self) -> Any:
-        raise SystemError("asked")
-
-    def __getitem__(self, key: Any) -> Any:
-        raise SystemError("asked")
+    __len__ = __getitem__ = _no
+    shape = property(_no)
 
 
 def looped() -> list[Any]:

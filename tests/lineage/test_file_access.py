@@ -160,9 +160,7 @@ READ_BY = (
 
 
 @pytest.mark.parametrize(("cell", "files"), READ_BY)
-async def test_variable_is_made_from_the_files_of_the_statements_that_made_it(
-    folder: Path, cell: str, files: str
-) -> None:
+async def test_variable_has_files_of_its_statements(folder: Path, cell: str, files: str) -> None:
     desk = Desk(folder)
     imports = ("asyncio import gather", "pathlib import Path", "threading import Thread")
     await desk.mine(

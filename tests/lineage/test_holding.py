@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.lineage import object_graph
-from parsimony_kernel.lineage.object_graph import MOST_LOOKED_AT, Holding
+from parsimony_kernel.lineage.object_graph import Holding
 
 MOST = 20_000
 
@@ -69,27 +69,24 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("limited")
-def test_oversized_value_hides_nothing_beside_it() -> None:
+@pytest.mark.parametrize(
+    "big",
+    [[[n] for n in range(MOST + 1)], [[[n]] for n in range(MOST // 2 + 1)]],
+    ids=["wide", "deep"],
+)
+def test_oversized_value_hides_nothing_beside_it(big: list[Any]) -> None:
     target = [1]
-    big = [[n] for n in range(MOST + 1)]
     names = {"before": [target], "big": big, "after": {"k": (target,)}}
     holding = Holding(names.values(), most=MOST)
     assert set(holding.holders(names, {id(target): target})) == {"before", "after"}
 
 
 @pytest.mark.usefixtures("limited")
-def test_deep_value_hides_nothing_of_others() -> None:
-    target = [1]
-    deep: list[Any] = [[[n]] for n in range(MOST // 2 + 1)]
-    names = {"deep": deep, "after": {"k": (target,)}}
-    holding = Holding(names.values(), most=MOST)
-    assert set(holding.holders(names, {id(target): target})) == {"after"}
-
-
 def test_plain_values_are_never_too_large() -> None:
     target = [1]
-    names = {"plain": [*range(3 * MOST_LOOKED_AT), target], "other": [[n] for n in range(9)]}
-    assert holders(names, target) == {"plain"}
+    names = {"plain": [*range(3 * MOST), target], "other": [[n] for n in range(9)]}
+    holding = Holding(names.values(), most=MOST)
+    assert set(holding.holders(names, {id(target): target})) == {"plain"}
 
 
 def test_running_frames_are_not_followed() -> None:

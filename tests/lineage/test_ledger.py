@@ -198,7 +198,7 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("cells", "wanted"),
+    ("cells", "told"),
     [
         (("x = 1; y = x + 1", "x = 42"), {"y": {"x"}, "x": set()}),
         (("x = 1; y = x + 1", "x = 1; y = x + 1"), {"y": set()}),
@@ -224,12 +224,10 @@ def test_inputs_come_from_making_statements(notebook: Notebook, case: str) -> No
         (("a = {}\nb = a", "b['x'] = 1", "a['y'] = 2"), {"a": set(), "b": set()}),
     ],
 )
-def test_staleness_cases(
-    notebook: Notebook, cells: tuple[str, ...], wanted: dict[str, set[str]]
-) -> None:
+def test_staleness(notebook: Notebook, cells: tuple[str, ...], told: dict[str, set[str]]) -> None:
     for code in cells:
         notebook.cell(code)
-    assert {name: {each for each, _ in stale(notebook, name)} for name in wanted} == wanted
+    assert {name: {each for each, _ in stale(notebook, name)} for name in told} == told
 
 
 @pytest.mark.parametrize(

@@ -73,16 +73,16 @@ async def test_iterator_advance_before_read_is_kept(
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
-@pytest.mark.parametrize(
-    "change", ["list(w)[0].append(5)", "def put(v):\n    v[0].append(5)\nput(w)"]
-)
-async def test_nested_mutation_affects_all_sharers(desk: Desk, change: str, tmp_path: Path) -> None:
-    await desk.run("x = [1]\nw = [x]", "m = list(w)\nx = 0", change)
-    assert rebuilt(desk, "m", tmp_path) == desk.names["m"] == [[1, 5]]
-
-
-# Cells in which two changes cancel out, the second one through a function; ``m`` is sliced.
-CANCELLING = (
+SHARED = ("x = [1]\nw = [x]", "m = list(w)\nx = 0")
+# Cells after which the script makes of ``m`` what it is.
+REBUILT = (
+    (*SHARED, "list(w)[0].append(5)"),
+    (*SHARED, "def put(v):\n    v[0].append(5)\nput(w)"),
+    ("list = [5]\ny = list", "del list", "m = list((1,)) + y"),
+    # The second run of the cell leaves ``n`` as it found it, with something else in between.
+    ("def more():\n    global n\n    n += 1", "n = 2", *["k = [n]\nmore()\nn = 2"] * 2,
+     "m = k + [n]"),
+    # Two changes cancel out, the second one through a function.
     ("l = [1]\nd = dict(l=l)\ndef g(x):\n    x['l'].append(2)\ndef u(x):\n    x['l'].pop()",
      "g(d); m = len(l); u(d)"),
     ("l = [1]\nd = dict(l=l)\nm = []\ndef g(x, log):\n    x['l'].append(2)\n    log.append(2)\n"
@@ -97,21 +97,11 @@ CANCELLING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("cells", CANCELLING)
-async def test_cancelling_changes_are_kept_around_reads(
-    desk: Desk, cells: tuple[str, ...], tmp_path: Path
-) -> None:
-    await desk.run(*cells)
+@pytest.mark.parametrize("cells", REBUILT)
+async def test_value_is_rebuilt(desk: Desk, cells: tuple[str, ...], tmp_path: Path) -> None:
+    for code in cells:
+        await desk.mine(code)
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
-
-
-async def test_temporary_function_binding_is_restored(desk: Desk, tmp_path: Path) -> None:
-    """The second run of the cell leaves ``n`` as it found it, with something else in between."""
-    await desk.run("def more():\n    global n\n    n += 1", "n = 2")
-    for _ in range(2):
-        await desk.run("k = [n]\nmore()\nn = 2")
-    await desk.run("x = k + [n]")
-    assert rebuilt(desk, "x", tmp_path) == desk.names["x"]
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -251,8 +241,3 @@ async def test_script_begins_with_future_imports(desk: Desk, tmp_path: Path) -> 
     await desk.run(f"{future}def f(x: Nothing): return x", "y = f(1)")
     with pytest.raises(SliceError, match="'Nothing'"):
         sliced(desk, "y")
-
-
-async def test_deleted_name_falls_back_to_builtin(desk: Desk, tmp_path: Path) -> None:
-    await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
-    assert rebuilt(desk, "x", tmp_path) == [1, 5]

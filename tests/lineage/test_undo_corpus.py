@@ -110,9 +110,7 @@ SINCE = (
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "later", "changed"), SINCE)
-async def test_users_change_is_kept_and_reading_is_no_change(
-    name: str, later: str, changed: bool
-) -> None:
+async def test_users_change_is_kept_unlike_a_reading(name: str, later: str, changed: bool) -> None:
     seen = await played(wanted(name), later)
     assert bool(seen.undo.kept) == changed
     assert bool(seen.undo.restored) != changed

@@ -28,15 +28,9 @@ class Notebook:
             error = exc
         before, after = looked.before.now(self.names), dict(self.names)
         effect = observe_cell(before, after, code, self.cwd, looked=looked)
-        stamp_effect(
-            self.ledger,
-            effect,
-            code,
-            SCOPE,
-            "2024-05-01T00:00:00",
-            failed=error is not None,
-            stopped_at=stopped_line(error, self.names),
-        )
+        line = stopped_line(error, self.names)
+        ended: dict[str, Any] = {"failed": error is not None, "stopped_at": line}
+        stamp_effect(self.ledger, effect, code, SCOPE, "2024-05-01T00:00:00", **ended)
         return effect
 
     def ran(self, code: str) -> CellRun:

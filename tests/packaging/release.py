@@ -18,16 +18,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "release"
 PYTHONS = ("3.11", "3.12", "3.13")
 # What the contract tests read beside the package.
-BESIDE = (
-    "tests",
-    "benchmarks",
-    "notebooks",
-    "docs",
-    "pyproject.toml",
-    "README.md",
-    "SECURITY.md",
-    "CONTRIBUTING.md",
-)
+FOLDERS = ("tests", "benchmarks", "notebooks", "docs")
+BESIDE = (*FOLDERS, "pyproject.toml", "README.md", "SECURITY.md", "CONTRIBUTING.md")
 CONTRACT = "contract and (kernel or not slow) and not (browser or exhaustive)"
 WHERE = (
     "import parsimony_kernel, parsimony_agent as a; print(parsimony_kernel.__file__, a.__file__)"

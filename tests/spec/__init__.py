@@ -20,8 +20,12 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import import_litellm
 from parsimony_kernel.tools import Tool, ToolResult, Tools
+from tests.transcripts import user
 
 SECRET = "a secret of the tests"
+Fields = dict[str, Any]
+# What the fixtures give that run an agent over replies, or answer its question.
+Run = Callable[..., Any]
 
 # What litellm's own classes warn of when they are first used.
 LITELLM_WARNS = "ignore:Item 'summary' on TypedDict class:UserWarning"
@@ -56,7 +60,16 @@ def use(name: str, **arguments: Any) -> Reply:
     return Reply(calls=((name, arguments),))
 
 
-def _calls(reply: Reply, stem: str) -> list[dict[str, Any]]:
+class StatusError(Exception):
+    """An error of a client that has a response."""
+
+    def __init__(self, status: int, text: str = "", **headers: str) -> None:
+        super().__init__(text or f"status {status}")
+        self.status_code = status
+        self.response = type("Response", (), {"status_code": status, "headers": headers})()
+
+
+def _calls(reply: Reply, stem: str) -> list[Fields]:
     return [
         {
             "index": index,
@@ -91,7 +104,7 @@ def as_object(value: Any) -> Any:
     return value
 
 
-def whole_body(reply: Reply, stem: str = "call") -> dict[str, Any]:
+def whole_body(reply: Reply, stem: str = "call") -> Fields:
     """The answer as the wire carries it in one piece."""
     calls = [{key: one[key] for key in ("id", "type", "function")} for one in _calls(reply, stem)]
     message = {"role": "assistant", "content": reply.text or None, "tool_calls": calls or None}
@@ -103,11 +116,11 @@ def whole_body(reply: Reply, stem: str = "call") -> dict[str, Any]:
     }
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+def _chunk(delta: Fields, finish: str | None = None) -> Fields:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def chunk_bodies(reply: Reply, stem: str = "call") -> list[dict[str, Any]]:
+def chunk_bodies(reply: Reply, stem: str = "call") -> list[Fields]:
     """The answer as the wire carries it in pieces: text by word, arguments in two halves."""
     words = [_chunk({"content": word}) for word in re.findall(r"\S+\s*", reply.text)]
     pieces = [_chunk({"role": "assistant", "content": ""}), *words]
@@ -133,7 +146,7 @@ _PIECE = {"content": None, "tool_calls": None, "role": None}
 _CALL_PIECE = {"id": None, "type": None}
 
 
-def _filled(body: dict[str, Any]) -> dict[str, Any]:
+def _filled(body: Fields) -> Fields:
     """A piece with every attribute that a client's object has, None where the wire has none."""
     filled = {"usage": None, **deepcopy(body)}
     for choice in filled["choices"]:
@@ -187,7 +200,7 @@ class Provider:
     def __init__(self, *replies: Any, shape: Callable[[Reply, str], Any] = litellm_chunks) -> None:
         self.replies = list(replies)
         self.shape = shape
-        self.requests: list[dict[str, Any]] = []
+        self.requests: list[Fields] = []
         self.last = Reply()
 
     @property
@@ -242,7 +255,7 @@ class PromptPolicy(DefaultPolicy):
 
 def bare_agent(**more: Any) -> Any:
     """An agent that is nothing but the six attributes that the loop reads."""
-    given: dict[str, Any] = {
+    given: Fields = {
         "guardrails": AgentGuardrails(),
         "policy": PromptPolicy(),
         "suspension_secret": SECRET,
@@ -255,13 +268,8 @@ def bare_agent(**more: Any) -> Any:
 
 def fresh_state(text: str = "What grew most?", **more: Any) -> RunState:
     """A run that has its request and nothing else."""
-    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1", "messages": [user(text)]}
+    given: Fields = {"run_id": "r1", "session_id": "s1", "messages": [user(text)]}
     return RunState(**{**given, **more})
-
-
-def user(text: str) -> dict[str, Any]:
-    """A user's message as litellm takes it."""
-    return {"role": "user", "content": text}
 
 
 async def collect(events: AsyncIterator[Any]) -> list[Any]:

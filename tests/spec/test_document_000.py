@@ -31,7 +31,6 @@ from parsimony_kernel.agent.failure import (
     record_tool_call,
     verify_suspension_token,
 )
-from parsimony_kernel.agent.loop import resume_run
 from parsimony_kernel.agent.renderer import render_for_llm, render_lessons_learned
 from parsimony_kernel.agent.state import RunState, SuspensionRecord
 from parsimony_kernel.tools import ToolResult
@@ -40,12 +39,13 @@ from . import (
     LITELLM_WARNS,
     LOOK,
     SECRET,
+    Fields,
     PromptPolicy,
     Provider,
     Reply,
+    Run,
     as_object,
     ask,
-    bare_agent,
     collect,
     done,
     fresh_state,
@@ -59,21 +59,13 @@ from . import (
 
 pytestmark = pytest.mark.filterwarnings(LITELLM_WARNS)
 
-DEFAULTS = {
-    "transient_provider": "retry",
-    "output_truncated": "retry",
-    "tool_error": "retry",
-    "ambiguous_input": "ask_user",
-    "loop_detected": "ask_user",
-    "iteration_limit": "ask_user",
-    "time_limit": "ask_user",
-    "scope_too_large": "narrow_scope",
-    "no_progress": "narrow_scope",
-    "kernel_invalidated": "narrow_scope",
-    "output_refused": "handoff",
-    "capability_gap": "handoff",
-    "policy_violation": "handoff",
+KINDS_OF = {
+    "retry": "transient_provider output_truncated tool_error",
+    "ask_user": "ambiguous_input loop_detected iteration_limit time_limit",
+    "narrow_scope": "scope_too_large no_progress kernel_invalidated",
+    "handoff": "output_refused capability_gap policy_violation",
 }
+DEFAULTS = {kind: action for action, kinds in KINDS_OF.items() for kind in kinds.split()}
 BUDGETS = {"transient_provider": 3, "tool_error": 2, "output_truncated": 1}
 TERMINAL = (UserInputRequested, Handoff, PartialRunSummary)
 GUARDRAILS = AgentGuardrails()
@@ -115,7 +107,7 @@ def tool_call(name: str = "look", arguments: str = "{}") -> Any:
     return SimpleNamespace(id="c1", function=SimpleNamespace(name=name, arguments=arguments))
 
 
-def in_history(state: RunState, name: str, arguments: dict[str, Any], times: int) -> RunState:
+def in_history(state: RunState, name: str, arguments: Fields, times: int) -> RunState:
     for _ in range(times):
         record_tool_call(state, name, arguments)
     return state
@@ -223,7 +215,7 @@ ELAPSED = {"elapsed_s": 10.0}
     ],
 )
 def test_each_limit_fires_at_its_value(
-    limits: dict[str, Any], state: dict[str, Any], kind: str | None, measured: dict[str, float]
+    limits: Fields, state: Fields, kind: str | None, measured: dict[str, float]
 ) -> None:
     given = {key: value for key, value in state.items() if key != "silent"}
     if "silent" in state:
@@ -245,7 +237,7 @@ def test_each_limit_fires_at_its_value(
         ({"accumulated_elapsed_s": 999.0, "silent": True}, "time_limit"),
     ],
 )
-def test_iteration_limit_beats_time_limit_beats_stall(fields: dict[str, Any], kind: str) -> None:
+def test_iteration_limit_beats_time_limit_beats_stall(fields: Fields, kind: str) -> None:
     if fields.pop("silent", False):
         fields["last_event_time_s"] = time.monotonic() - 60
     found = pre_step(small_state(**fields), GUARDRAILS)
@@ -296,7 +288,7 @@ def test_call_reaching_hard_threshold_is_a_loop(recorded: int, fires: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("recorded", "calls", "is_loop"),
+    ("past", "calls", "is_loop"),
     [
         ({"x": 1}, [{"x": 2}], False),
         ({"x": 1}, [{"x": 2}, {"x": 1}], True),
@@ -304,16 +296,14 @@ def test_call_reaching_hard_threshold_is_a_loop(recorded: int, fires: bool) -> N
         ({"_raw_args": "{broken"}, ["{broken"], True),
     ],
 )
-def test_any_call_of_an_answer_may_be_the_loop(
-    recorded: dict[str, Any], calls: list[Any], is_loop: bool
-) -> None:
-    state = in_history(small_state(), "look", recorded, 9)
+def test_any_call_of_an_answer_may_be_the_loop(past: Fields, calls: Any, is_loop: bool) -> None:
+    state = in_history(small_state(), "look", past, 9)
     answer = response(*(("look", arguments) for arguments in calls))
     found = post_llm(response=answer, state=state, guardrails=GUARDRAILS)
     assert (found is not None) == is_loop
     if found is not None:
         assert found.kind is FailureKind.loop_detected
-        assert found.metadata["signature"] == loop_signature("look", recorded)
+        assert found.metadata["signature"] == loop_signature("look", past)
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
@@ -665,7 +655,7 @@ def litellm_error(name: str) -> Callable[[], Exception]:
     def made() -> Exception:
         from litellm import exceptions
 
-        said: dict[str, Any] = {"message": "no", "llm_provider": "openai", "model": "gpt-4o-mini"}
+        said: Fields = {"message": "no", "llm_provider": "openai", "model": "gpt-4o-mini"}
         if name == "APIError":
             said["status_code"] = 500
         error: Exception = getattr(exceptions, name)(**said)
@@ -732,7 +722,7 @@ NO_STEP, NO_TIME = fresh_state(iteration=50), fresh_state(accumulated_elapsed_s=
     ],
 )
 async def test_run_recovers_or_ends_in_one_terminal_event(
-    run: Callable[..., Any], replies: list[Any], agent: dict[str, Any], told: str
+    run: Run, replies: list[Any], agent: Fields, told: str
 ) -> None:
     one = await run(*replies, **agent)
     assert story(one) == told
@@ -740,16 +730,14 @@ async def test_run_recovers_or_ends_in_one_terminal_event(
     assert one.state.done
 
 
-async def test_nudge_appears_in_next_request_only(run: Callable[..., Any]) -> None:
+async def test_nudge_appears_in_next_request_only(run: Run) -> None:
     one = await run(Reply("I think so."), use("look", x=1), done())
     nudged = ["return_unable" in str(request["messages"][-1]) for request in one.provider.requests]
     assert nudged == [False, True, False]
     assert one.state.pending_instruction is None
 
 
-async def test_soft_threshold_is_only_logged(
-    run: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_soft_threshold_is_only_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="parsimony_kernel")
     rails = AgentGuardrails(loop_soft_threshold=2, loop_hard_threshold=9)
     one = await run(*[use("look", x=1)] * 3, done(), guardrails=rails)
@@ -758,7 +746,7 @@ async def test_soft_threshold_is_only_logged(
     assert not [event for event in one.events if isinstance(event, (*TERMINAL, AgentError))]
 
 
-async def test_model_question_has_no_failure(run: Callable[..., Any]) -> None:
+async def test_model_question_has_no_failure(run: Run) -> None:
     one = await run(ask("Which one?", context="Two fit.", choices=["a", "b"]))
     question = only(one.events, UserInputRequested)
     assert question.question == "Which one?"
@@ -768,7 +756,7 @@ async def test_model_question_has_no_failure(run: Callable[..., Any]) -> None:
     assert one.state.done
 
 
-async def test_unable_model_hands_off_with_blockers(run: Callable[..., Any]) -> None:
+async def test_unable_model_hands_off_with_blockers(run: Run) -> None:
     reason = {"rationale": "There is no connector.", "blockers": ["SAP is not installed"]}
     one = await run(use("return_unable", **reason))
     handoff = only(one.events, Handoff)
@@ -776,7 +764,7 @@ async def test_unable_model_hands_off_with_blockers(run: Callable[..., Any]) -> 
     assert list(handoff.blockers) == ["SAP is not installed"]
 
 
-async def test_lesson_is_in_requests_after_failure(run: Callable[..., Any]) -> None:
+async def test_lesson_is_in_requests_after_failure(run: Run) -> None:
     tools = with_ends(tool_of(broken), LOOK)
     one = await run(use("broken", x=1), use("look", x=1), done(), tools=tools)
     told = [
@@ -785,13 +773,9 @@ async def test_lesson_is_in_requests_after_failure(run: Callable[..., Any]) -> N
     assert told == [False, True, True]
 
 
-async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
+async def test_strikes_reset_on_progress(run: Run) -> None:
     one = await run(
-        Reply("Words."),
-        use("look", x=1),
-        Reply("Words again:"),
-        use("look", x=2),
-        done(),
+        Reply("Words."), use("look", x=1), Reply("Words again:"), use("look", x=2), done()
     )
     assert not [event for event in one.events if isinstance(event, TERMINAL)]
     assert one.state.failure_attempts.get(FailureKind.no_progress, 0) == 0
@@ -800,7 +784,7 @@ async def test_strikes_reset_on_progress(run: Callable[..., Any]) -> None:
 # Budgets across a suspension.
 
 
-async def suspended(run: Callable[..., Any], **state: Any) -> SuspensionRecord:
+async def suspended(run: Run, **state: Any) -> SuspensionRecord:
     one = await run(state=fresh_state(**state))
     record: SuspensionRecord = only(one.events, UserInputRequested).suspension_record
     return record
@@ -810,7 +794,7 @@ def revived(record: SuspensionRecord) -> RunState:
     return RunState.from_suspension(record, files=None, code_executor=None)
 
 
-async def test_continued_limit_restarts_its_own_count(run: Callable[..., Any]) -> None:
+async def test_continued_limit_restarts_its_own_count(run: Run) -> None:
     steps = revived(await suspended(run, iteration=50, accumulated_elapsed_s=100.0))
     assert steps.iteration == 0
     assert steps.accumulated_elapsed_s >= 100.0
@@ -835,30 +819,21 @@ async def test_other_question_resets_no_budget(kind: str) -> None:
     assert back.failure_attempts[FailureKind.tool_error] == 1
 
 
-async def test_loop_is_remembered_after_resume(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_loop_is_remembered_after_resume(run: Run, resumed: Run) -> None:
     one = await run(*[use("look", x=1)] * 3, ask())
     record = only(one.events, UserInputRequested).suspension_record
-    provider = Provider(*[use("look", x=1)] * 4)
-    install(monkeypatch, provider)
-    events = await collect(resume_run(bare_agent(tools=with_ends(LOOK)), record, "the first"))
-    question = only(events, UserInputRequested)
+    again = await resumed(record, "the first", *[use("look", x=1)] * 4)
+    question = only(again.events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.loop_detected
 
 
-async def test_budget_holds_after_resume(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_budget_holds_after_resume(run: Run, resumed: Run) -> None:
     one = await run(ask(), state=fresh_state(iteration=48))
     record = only(one.events, UserInputRequested).suspension_record
-    provider = Provider(*[use("look", x=number) for number in range(4)])
-    install(monkeypatch, provider)
-    agent = bare_agent(tools=with_ends(LOOK))
-    events = await collect(resume_run(agent, record, "the first"))
-    question = only(events, UserInputRequested)
+    again = await resumed(record, "the first", *[use("look", x=number) for number in range(4)])
+    question = only(again.events, UserInputRequested)
     assert question.originating_failure_kind is FailureKind.iteration_limit
-    assert provider.asked <= 2
+    assert again.provider.asked <= 2
 
 
 # The document's program.

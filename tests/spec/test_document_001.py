@@ -20,13 +20,15 @@ from parsimony_kernel.tools import Tool, Tools, Validator, tool
 from parsimony_kernel.triage.taxonomy import FailureType
 from tests.fast_loop import fast_loop
 
+from . import Fields
+
 ACTIONS = ["take_order", "add_modifier", "pay", "fulfill", "cancel", "fetch_report", "edit_file"]
 NEXT = {
     "new": ["take_order"],
     "ordered": ["add_modifier", "pay", "cancel", "fetch_report", "edit_file"],
     "paid": ["fulfill"],
 }
-INPUTS: dict[str, dict[str, Any]] = {"add_modifier": {"modifier": "oat"}}
+INPUTS: dict[str, Fields] = {"add_modifier": {"modifier": "oat"}}
 MODIFIERS = ("oat", "soy", "almond")
 SHOP = Procedure(
     "shop",
@@ -95,7 +97,7 @@ class Shop:
         plain = [answering(*each) for each in answers.items()]
         return Tools([take_order, add_modifier, *plain, fetch_report, edit_file])
 
-    async def step(self, action: str, inputs: dict[str, Any] | None = None) -> StepOutcome:
+    async def step(self, action: str, inputs: Fields | None = None) -> StepOutcome:
         given = INPUTS.get(action, {}) if inputs is None else inputs
         if action != "fetch_report":
             return await self.gate.step(action, given)
@@ -104,7 +106,7 @@ class Shop:
 
 
 # How each refusal is brought about: where the agent stands, what it requests, with what.
-WAYS: dict[str, tuple[str, str, dict[str, Any]]] = {
+WAYS: dict[str, tuple[str, str, Fields]] = {
     "invalid_transition": ("new", "pay", {}),
     "unknown_action": ("new", "tako_order", {}),
     "validation_failed": ("ordered", "add_modifier", {"modifier": "moon"}),
@@ -218,7 +220,7 @@ async def test_tool_missing_from_graph_is_not_run() -> None:
     ],
 )
 async def test_first_failing_check_answers(
-    state: str, action: str, inputs: dict[str, Any], error: str
+    state: str, action: str, inputs: Fields, error: str
 ) -> None:
     assert (await Shop(state).step(action, inputs)).envelope["error"] == error
 

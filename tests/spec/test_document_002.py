@@ -69,14 +69,18 @@ from parsimony_kernel.identity import (
     report_logical_id,
 )
 from parsimony_kernel.tools import ToolResult, Tools
+from tests import transcripts
+from tests.transcripts import user
 
 from . import (
     LITELLM_WARNS,
     LOOK,
     SECRET,
     SHAPES,
+    Fields,
     Provider,
     Reply,
+    Run,
     as_object,
     ask,
     bare_agent,
@@ -87,7 +91,6 @@ from . import (
     only,
     tool_of,
     use,
-    user,
     whole_body,
     with_ends,
 )
@@ -201,10 +204,7 @@ def keywords(function: Callable[..., Any]) -> set[str]:
         ),
         (Agent.run, "(self, message, *, ctx=None, cancellation=None)"),
         (Agent.ask, "(self, message, *, ctx=None)"),
-        (
-            Agent.resume,
-            "(self, record, reply, *, cancellation=None, max_suspension_age_s=86400)",
-        ),
+        (Agent.resume, "(self, record, reply, *, cancellation=None, max_suspension_age_s=86400)"),
         (
             render_for_llm,
             "(state, *, instructions=None, tools_block=None, capabilities_preamble='')",
@@ -242,7 +242,7 @@ def test_agent_without_model_is_a_type_error() -> None:
 
 
 @pytest.mark.parametrize("given", [{"model": "gpt-4o-mini"}, {"model_config": {"model": "m"}}])
-def test_model_or_configuration_suffices(given: dict[str, Any]) -> None:
+def test_model_or_configuration_suffices(given: Fields) -> None:
     assert isinstance(Agent(**given), Agent)
 
 
@@ -380,7 +380,7 @@ def test_termination_tool_declares_repeatability(name: str, idempotent: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "given", "said"),
     [
         ("return_done", {"summary": ""}, "non-empty summary"),
         ("return_done", {"summary": "  "}, "non-empty summary"),
@@ -393,11 +393,9 @@ def test_termination_tool_declares_repeatability(name: str, idempotent: bool) ->
         ("return_unable", {"rationale": "x", "blockers": "abc"}, "non-empty blockers"),
     ],
 )
-async def test_termination_tool_rejects_empty_words(
-    name: str, arguments: dict[str, Any], said: str
-) -> None:
+async def test_termination_tool_rejects_empty_words(name: str, given: Fields, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        await termination_tools()[name].function(**arguments)
+        await termination_tools()[name].function(**given)
 
 
 # The loop.
@@ -414,7 +412,7 @@ def words_of(events: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_answer_of_every_shape_is_understood(run: Callable[..., Any], shape: Any) -> None:
+async def test_answer_of_every_shape_is_understood(run: Run, shape: Any) -> None:
     first = Reply("Let me see first.", calls=(("look", {"x": 7}), ("look", {"x": 8})))
     one = await run(first, done(), shape=shape)
     ran = [event for event in one.events if isinstance(event, ToolEvent) and event.completed]
@@ -430,7 +428,7 @@ async def test_answer_of_every_shape_is_understood(run: Callable[..., Any], shap
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_answer_without_usage_is_no_failure(run: Callable[..., Any], shape: Any) -> None:
+async def test_answer_without_usage_is_no_failure(run: Run, shape: Any) -> None:
     reply = Reply(calls=(("return_done", {"summary": "Done."}),), usage=None)
     one = await run(reply, shape=shape)
     assert one.state.done
@@ -438,7 +436,7 @@ async def test_answer_without_usage_is_no_failure(run: Callable[..., Any], shape
 
 
 async def test_chunk_builder_is_looked_up_at_call_time(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = install(monkeypatch, Provider())
     built: list[int] = []
@@ -456,7 +454,7 @@ async def test_chunk_builder_is_looked_up_at_call_time(
 
 
 async def test_cost_function_is_looked_up_at_call_time(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     litellm = install(monkeypatch, Provider())
     monkeypatch.setattr(litellm, "completion_cost", lambda *_, **__: 0.25)
@@ -469,7 +467,7 @@ def test_litellm_is_an_attribute_of_agent_module(monkeypatch: pytest.MonkeyPatch
     assert agent_module.litellm is litellm
 
 
-def litellm_body(body: dict[str, Any]) -> Any:
+def litellm_body(body: Fields) -> Any:
     from litellm import ModelResponse
 
     return ModelResponse(**body)
@@ -506,7 +504,7 @@ def names_sent(provider: Provider) -> set[str]:
 
 
 @pytest.mark.parametrize("tools", [with_ends(LOOK), list(with_ends(LOOK).values())])
-async def test_tools_may_be_mapping_or_list(run: Callable[..., Any], tools: Any) -> None:
+async def test_tools_may_be_mapping_or_list(run: Run, tools: Any) -> None:
     one = await run(use("look", x=3), done(), tools=tools)
     assert names_sent(one.provider) == {"look", "return_done", "return_unable", "ask_user"}
     assert "saw 3" in str(one.state.messages)
@@ -514,18 +512,18 @@ async def test_tools_may_be_mapping_or_list(run: Callable[..., Any], tools: Any)
 
 
 @pytest.mark.parametrize("tools", [Tools(), []])
-async def test_agent_without_tools_can_end(run: Callable[..., Any], tools: Any) -> None:
+async def test_agent_without_tools_can_end(run: Run, tools: Any) -> None:
     one = await run(Reply("Words."), Reply("Words."), tools=tools)
     only(one.events, Handoff)
     assert one.state.done
 
 
-async def test_configured_model_is_asked(run: Callable[..., Any]) -> None:
+async def test_configured_model_is_asked(run: Run) -> None:
     one = await run(done(), model_config={"model": "gpt-4o-mini", "temperature": 0})
     assert one.provider.requests[0]["model"] == "gpt-4o-mini"
 
 
-async def test_text_alone_is_kept_and_does_not_end_a_run(run: Callable[..., Any]) -> None:
+async def test_text_alone_is_kept_and_does_not_end_a_run(run: Run) -> None:
     one = await run(Reply("A very odd sentence."), done())
     assert only(one.events, AgentError).failure.kind is FailureKind.no_progress
     assert one.provider.asked == 2
@@ -533,7 +531,7 @@ async def test_text_alone_is_kept_and_does_not_end_a_run(run: Callable[..., Any]
     assert "A very odd sentence." in str(one.provider.requests[1]["messages"])
 
 
-async def test_every_call_has_one_result_in_transcript(run: Callable[..., Any]) -> None:
+async def test_every_call_has_one_result_in_transcript(run: Run) -> None:
     both = Reply(calls=(("look", {"x": 1}), ("absent", {})))
     one = await run(both, done())
     sent = one.provider.requests[1]["messages"]
@@ -543,7 +541,7 @@ async def test_every_call_has_one_result_in_transcript(run: Callable[..., Any]) 
     assert len(set(asked)) == 2
 
 
-async def test_failure_in_tool_result_goes_through_funnel(run: Callable[..., Any]) -> None:
+async def test_failure_in_tool_result_goes_through_funnel(run: Run) -> None:
     async def lost(x: int = 0) -> ToolResult:
         return ToolResult.from_failure(Failure(FailureKind.kernel_invalidated, "state is gone"))
 
@@ -553,12 +551,12 @@ async def test_failure_in_tool_result_goes_through_funnel(run: Callable[..., Any
     assert "smallest next step" in str(one.provider.requests[1]["messages"])
 
 
-async def test_messages_may_be_objects(run: Callable[..., Any]) -> None:
+async def test_messages_may_be_objects(run: Run) -> None:
     class Message:
         role = "user"
-        metadata: dict[str, Any] = {}  # noqa: RUF012
+        metadata: Fields = {}  # noqa: RUF012
 
-        def to_llm(self, mode: str = "default") -> dict[str, Any]:
+        def to_llm(self, mode: str = "default") -> Fields:
             return user("What is the mean?")
 
     one = await run(done(), state=fresh_state(messages=[Message()]))
@@ -567,7 +565,7 @@ async def test_messages_may_be_objects(run: Callable[..., Any]) -> None:
 
 
 async def test_each_iteration_asks_once_and_repeats_its_predecessor(
-    run: Callable[..., Any],
+    run: Run,
 ) -> None:
     one = await run(use("look", x=1), use("look", x=2), done())
     assert len([event for event in one.events if isinstance(event, LLMCallCompleted)]) == 3
@@ -577,20 +575,20 @@ async def test_each_iteration_asks_once_and_repeats_its_predecessor(
     assert len(first) < len(second) < len(third)
 
 
-async def test_every_event_survives_json(run: Callable[..., Any]) -> None:
+async def test_every_event_survives_json(run: Run) -> None:
     one = await run(Reply("Hm."), use("look", x=1), ask("Which one?"))
     for event in one.events:
         assert type(event).model_validate_json(event.model_dump_json()) == event
 
 
-async def test_silent_model_is_transient(run: Callable[..., Any]) -> None:
+async def test_silent_model_is_transient(run: Run) -> None:
     rails = AgentGuardrails(llm_timeout_s=0.05)
     one = await run(asyncio.Event().wait, done(), guardrails=rails)
     assert only(one.events, AgentError).failure.kind is FailureKind.transient_provider
     assert one.provider.asked == 2
 
 
-async def test_cancelled_run_asks_nothing_before_start(run: Callable[..., Any]) -> None:
+async def test_cancelled_run_asks_nothing_before_start(run: Run) -> None:
     request = CancellationRequest()
     request.set()
     one = await run(cancellation=request)
@@ -598,7 +596,7 @@ async def test_cancelled_run_asks_nothing_before_start(run: Callable[..., Any]) 
     assert one.provider.asked == 0
 
 
-async def test_cancelled_run_ends_at_next_boundary(run: Callable[..., Any]) -> None:
+async def test_cancelled_run_ends_at_next_boundary(run: Run) -> None:
     request = CancellationRequest()
 
     async def stopping(x: int = 0) -> ToolResult:
@@ -612,7 +610,7 @@ async def test_cancelled_run_ends_at_next_boundary(run: Callable[..., Any]) -> N
     assert one.provider.asked == 1
 
 
-async def test_cancel_ends_silent_model_wait(run: Callable[..., Any]) -> None:
+async def test_cancel_ends_silent_model_wait(run: Run) -> None:
     request = CancellationRequest()
 
     async def silent() -> None:
@@ -627,12 +625,12 @@ async def thinking(*thoughts: str) -> AsyncIterator[Any]:
     """An answer that reasons before it says one word."""
     from litellm.types.utils import ModelResponseStream
 
-    deltas: list[dict[str, Any]] = [{"reasoning_content": thought} for thought in thoughts]
+    deltas: list[Fields] = [{"reasoning_content": thought} for thought in thoughts]
     for delta, finish in [(one, None) for one in deltas] + [({"content": "Seen."}, "stop")]:
         yield ModelResponseStream(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
 
 
-async def test_reasoning_is_separate_from_text_and_accumulates(run: Callable[..., Any]) -> None:
+async def test_reasoning_is_separate_from_text_and_accumulates(run: Run) -> None:
     one = await run(thinking("Hm, ", "a mean."), done())
     thought = [event for event in one.events if event.type == "reasoning_delta"]
     assert "".join(event.content for event in thought) == "Hm, a mean."
@@ -679,13 +677,10 @@ async def test_second_document_program_resumes_in_another_process(
     assert any(one["role"] == "user" and "the second file" in str(one) for one in sent)
 
 
-async def test_bare_agent_record_is_single_use(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, provider = await continued(record, "the second one", monkeypatch)
-    assert provider.asked == 1
+async def test_bare_agent_record_is_single_use(record: SuspensionRecord, resumed: Run) -> None:
+    assert (await resumed(record, "the second one")).provider.asked == 1
     with pytest.raises(Exception, match=r"already|used|consumed|before"):
-        await continued(record, "the second one", monkeypatch)
+        await resumed(record, "the second one")
 
 
 @pytest.fixture
@@ -700,7 +695,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return ask_agent
 
 
-async def test_ask_returns_a_result(asked: Callable[..., Any]) -> None:
+async def test_ask_returns_a_result(asked: Run) -> None:
     result, _ = await asked(done("It grew by half."))
     assert isinstance(result, AgentResult)
     assert result.ok is True
@@ -710,7 +705,7 @@ async def test_ask_returns_a_result(asked: Callable[..., Any]) -> None:
     assert only(list(result.events), LLMCallCompleted)
 
 
-async def test_recovered_failure_leaves_result_ok(asked: Callable[..., Any]) -> None:
+async def test_recovered_failure_leaves_result_ok(asked: Run) -> None:
     result, _ = await asked(Reply("Hm."), done())
     assert any(isinstance(event, AgentError) for event in result.events)
     assert result.ok is True
@@ -719,12 +714,12 @@ async def test_recovered_failure_leaves_result_ok(asked: Callable[..., Any]) -> 
 @pytest.mark.parametrize(
     "reply", [ask(), use("return_unable", rationale="No.", blockers=["no file"])]
 )
-async def test_unfinished_run_is_not_ok(reply: Reply, asked: Callable[..., Any]) -> None:
+async def test_unfinished_run_is_not_ok(reply: Reply, asked: Run) -> None:
     result, _ = await asked(reply)
     assert result.ok is not True
 
 
-async def test_given_tool_joins_agents_own(asked: Callable[..., Any]) -> None:
+async def test_given_tool_joins_agents_own(asked: Run) -> None:
     result, provider = await asked(use("look", x=5), done(), tools=[LOOK])
     assert names_sent(provider) > {"look", "return_done", "return_unable", "ask_user"}
     assert "saw 5" in str(provider.requests[1]["messages"])
@@ -734,22 +729,11 @@ async def test_given_tool_joins_agents_own(asked: Callable[..., Any]) -> None:
 # Rendering.
 
 
-def called(number: int, result: str = "") -> list[dict[str, Any]]:
+def called(number: int, result: str = "") -> list[Fields]:
     """One iteration of a transcript: a call and its long observation."""
-    function = {"name": "look", "arguments": json.dumps({"x": number})}
-    return [
-        {
-            "role": "assistant",
-            "content": f"step {number}",
-            "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
-        },
-        {
-            "role": "tool",
-            "tool_call_id": f"c{number}",
-            "name": "look",
-            "content": result or f"observation {number}: " + "a long row of numbers\n" * 200,
-        },
-    ]
+    seen = result or f"observation {number}: " + "a long row of numbers\n" * 200
+    asked = transcripts.called("look", f"c{number}", f"step {number}", x=number)
+    return [asked, transcripts.answered("look", seen, f"c{number}")]
 
 
 def long_state(iterations: int = 4, **more: Any) -> RunState:
@@ -781,14 +765,8 @@ def test_prompt_parts_are_in_order() -> None:
         tools_block="<tools>look</tools>",
         capabilities_preamble="You can read files.",
     )
-    assert [message["role"] for message in rendered] == [
-        "system",
-        "user",
-        "user",
-        "assistant",
-        "tool",
-        "user",
-    ]
+    roles = "system user user assistant tool user"
+    assert [message["role"] for message in rendered] == roles.split()
     for part in ("You analyse.", "<tools>look</tools>", "You can read files."):
         assert part in str(rendered[0]["content"])
     assert rendered[1]["content"] == "Take a small step."
@@ -809,19 +787,11 @@ def test_only_old_observations_are_compacted() -> None:
 
 
 def test_newest_observation_stays_whole() -> None:
-    state = fresh_state(
-        messages=[
-            user("What grew?"),
-            *called(0),
-            {"role": "assistant", "content": "one"},
-            {"role": "assistant", "content": "two"},
-            {"role": "assistant", "content": "three"},
-        ]
-    )
-    [sent] = [
-        one for one in render_for_llm(state, instructions="You analyse.") if one["role"] == "tool"
-    ]
-    assert sent["content"] == state.messages[2]["content"]
+    said = [{"role": "assistant", "content": text} for text in ("one", "two", "three")]
+    state = fresh_state(messages=[user("What grew?"), *called(0), *said])
+    rendered = render_for_llm(state, instructions="You analyse.")
+    [sent] = [one["content"] for one in rendered if one["role"] == "tool"]
+    assert sent == state.messages[2]["content"]
 
 
 @pytest.mark.parametrize(
@@ -854,7 +824,7 @@ def test_only_old_non_final_tool_message_is_minimal(role: str, index: int, last:
 
 
 def test_only_newest_context_snapshot_is_rendered() -> None:
-    def snapshot(text: str) -> dict[str, Any]:
+    def snapshot(text: str) -> Fields:
         return {**user(text), "metadata": {"context_snapshot": True}}
 
     messages = [snapshot("old"), user("a"), snapshot("newer"), user("b"), snapshot("newest")]
@@ -868,9 +838,9 @@ def test_object_renders_in_its_places_mode() -> None:
 
         def __init__(self, number: int) -> None:
             self.number = number
-            self.metadata: dict[str, Any] = {}
+            self.metadata: Fields = {}
 
-        def to_llm(self, mode: str) -> dict[str, Any]:
+        def to_llm(self, mode: str) -> Fields:
             return {**called(self.number, f"{mode} {self.number}")[1]}
 
     messages: list[Any] = [user("What grew?")]
@@ -905,7 +875,7 @@ def test_elapsed_time_includes_earlier_segments() -> None:
 
 
 def test_token_is_nonce_and_hmac() -> None:
-    given: dict[str, Any] = {"run_id": "r1", "session_id": "s1"}
+    given: Fields = {"run_id": "r1", "session_id": "s1"}
     wanted = hmac.new(SECRET.encode(), b"r1:s1:n0", hashlib.sha256).hexdigest()
     for secret in (SECRET, SECRET.encode()):
         token = compute_suspension_token(**given, secret=secret, nonce="n0")
@@ -921,20 +891,11 @@ def test_empty_secret_is_a_value_error(secret: Any) -> None:
 
 
 @pytest.fixture
-async def record(run: Callable[..., Any]) -> SuspensionRecord:
+async def record(run: Run) -> SuspensionRecord:
     """The record of a run that looked once and then asked."""
     one = await run(use("look", x=1), ask("Which one?", context="Two fit.", choices=["a", "b"]))
     kept: SuspensionRecord = only(one.events, UserInputRequested).suspension_record
     return kept
-
-
-async def continued(
-    record: SuspensionRecord, reply: str, monkeypatch: pytest.MonkeyPatch, **more: Any
-) -> tuple[list[Any], Provider]:
-    provider = Provider(done())
-    install(monkeypatch, provider)
-    events = await collect(resume_run(bare_agent(tools=with_ends(LOOK)), record, reply, **more))
-    return events, provider
 
 
 def test_record_carries_what_resume_needs(record: SuspensionRecord) -> None:
@@ -966,19 +927,17 @@ def test_record_survives_json_and_verifies_as_it_was(
     assert verify_suspension_token(record=told, secret=secret) is is_true
 
 
-async def test_resumed_run_continues_with_reply(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_resumed_run_continues_with_reply(record: SuspensionRecord, resumed: Run) -> None:
     stored = SuspensionRecord.model_validate_json(record.model_dump_json())
-    events, provider = await continued(stored, "the second one", monkeypatch)
-    sent = provider.requests[0]["messages"]
+    one = await resumed(stored, "the second one")
+    sent = one.provider.requests[0]["messages"]
     assert {"role": "user", "content": "the second one"} in [
-        {"role": one["role"], "content": one["content"]} for one in sent
+        {"role": each["role"], "content": each["content"]} for each in sent
     ]
     assert "saw 1" in str(sent)
     asked = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
-    assert sorted(asked) == sorted(one["tool_call_id"] for one in sent if one["role"] == "tool")
-    assert not [event for event in events if isinstance(event, AgentError | Handoff)]
+    assert sorted(asked) == sorted(each["tool_call_id"] for each in sent if each["role"] == "tool")
+    assert not [event for event in one.events if isinstance(event, AgentError | Handoff)]
 
 
 def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
@@ -991,10 +950,10 @@ def older(record: SuspensionRecord, hours: float) -> SuspensionRecord:
     ("hours", "given"), [(25, {}), (1, {"max_suspension_age_s": 60})], ids=["default", "given"]
 )
 async def test_stale_record_is_refused(
-    record: SuspensionRecord, hours: float, given: Any, monkeypatch: pytest.MonkeyPatch
+    record: SuspensionRecord, hours: float, given: Any, resumed: Run
 ) -> None:
     with pytest.raises(SuspensionExpired):
-        await continued(older(record, hours), "yes", monkeypatch, **given)
+        await resumed(older(record, hours), "yes", **given)
 
 
 def tampered(value: Any) -> Any:
@@ -1031,18 +990,16 @@ async def test_no_record_field_may_change(
     assert provider.asked == 0
 
 
-async def test_resume_checks_run_in_order(
-    record: SuspensionRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_resume_checks_run_in_order(record: SuspensionRecord, resumed: Run) -> None:
     stale = older(record, 48)
     forged = stale.model_copy(update={"suspension_token": "n.0"})
     for empty in ("", "  \n"):
         with pytest.raises(ValueError, match="non-empty user_reply"):
-            await continued(forged, empty, monkeypatch)
+            await resumed(forged, empty)
     with pytest.raises(SuspensionTokenMismatch):
-        await continued(forged, "yes", monkeypatch)
+        await resumed(forged, "yes")
     with pytest.raises(SuspensionExpired):
-        await continued(stale, "yes", monkeypatch)
+        await resumed(stale, "yes")
 
 
 async def test_state_restores_minted_names(record: SuspensionRecord) -> None:
@@ -1172,12 +1129,7 @@ async def test_assigned_variable_knows_its_notebook(executor: CodeExecutor) -> N
 # Identity.
 
 SHA = "ab12cd" + "0" * 58
-EXTENSIONS = {
-    "notebook": "py",
-    "dataset": "parquet",
-    "chart": "vl.json",
-    "report": "qmd",
-}
+EXTENSIONS = {"notebook": "py", "dataset": "parquet", "chart": "vl.json", "report": "qmd"}
 
 
 @pytest.mark.parametrize(("kind", "extension"), EXTENSIONS.items())
@@ -1237,6 +1189,8 @@ def test_notebook_id_is_its_base_name(path: str, logical: str) -> None:
 
 
 DATA = {"source": "fred", "series": "GDP"}
+NO_SOURCES: Fields = {"sources": []}
+OTHER_DATA: Fields = {"source_datasets": ["d2"]}
 
 
 @pytest.mark.parametrize(
@@ -1246,7 +1200,7 @@ DATA = {"source": "fred", "series": "GDP"}
             dataset_logical_id,
             {"notebook_ids": ["a", "b"], "variable_name": "df", "sources": ["s1", "s2"]},
             {"notebook_ids": ["b", "a"], "sources": ["s2", "s1"]},
-            [{"variable_name": "d"}, {"notebook_ids": ["a"]}, {"sources": []}],
+            [{"variable_name": "d"}, {"notebook_ids": ["a"]}, NO_SOURCES],
         ),
         (
             data_object_logical_id,
@@ -1258,10 +1212,7 @@ DATA = {"source": "fred", "series": "GDP"}
             chart_logical_id,
             {"notebook": "gdp", "variable_name": "c", "source_datasets": ["d"], "sources": ["s"]},
             {},
-            [
-                *({"notebook": "cpi"}, {"variable_name": "other"}),
-                *({"source_datasets": ["d2"]}, {"sources": []}),
-            ],
+            [{"notebook": "cpi"}, {"variable_name": "other"}, OTHER_DATA, NO_SOURCES],
         ),
         (
             report_logical_id,
@@ -1272,7 +1223,7 @@ DATA = {"source": "fred", "series": "GDP"}
     ],
 )
 def test_logical_id_follows_its_inputs(
-    make: Callable[..., str], given: dict[str, Any], same: dict[str, Any], others: list[Any]
+    make: Callable[..., str], given: Fields, same: Fields, others: list[Any]
 ) -> None:
     one = make(**given)
     assert make(**deepcopy({**given, **same})) == one

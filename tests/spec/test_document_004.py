@@ -17,20 +17,14 @@ from parsimony_kernel.triage.classify import HybridClassifier, LLMClassifier, Ru
 from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, RecoveryAction
 from parsimony_kernel.triage.taxonomy import FailureContext, FailureType, Step, TriageContext
 
+from . import StatusError
+
 # In the document's order, with ours in its place before the last.
-TYPES = {
-    "WRONG_TOOL_CALLED": "wrong_tool_called",
-    "CONSTRAINT_IGNORED": "constraint_ignored",
-    "LOOP_DETECTED": "loop_detected",
-    "HALLUCINATED_STATE": "hallucinated_state",
-    "PLAN_INCOMPLETE": "plan_incomplete",
-    "SCHEMA_MISMATCH": "schema_mismatch",
-    "CONTEXT_OVERFLOW": "context_overflow",
-    "GOAL_DRIFT": "goal_drift",
-    "EXTERNAL_FAULT": "external_fault",
-    "TIMEOUT": "timeout",
-    "UNKNOWN": "unknown",
-}
+NAMES = (
+    "WRONG_TOOL_CALLED CONSTRAINT_IGNORED LOOP_DETECTED HALLUCINATED_STATE PLAN_INCOMPLETE "
+    "SCHEMA_MISMATCH CONTEXT_OVERFLOW GOAL_DRIFT EXTERNAL_FAULT TIMEOUT UNKNOWN"
+)
+TYPES = NAMES.split()
 UNKNOWN = FailureType.UNKNOWN
 SEMANTIC = ["hallucinated_state", "plan_incomplete", "context_overflow", "goal_drift"]
 TASK = "Where is order A102? Never call `delete_order`."
@@ -62,7 +56,8 @@ async def by_rules(
 
 
 def test_types_have_documented_names_and_order() -> None:
-    assert [(each.name, each.value) for each in FailureType] == [*TYPES.items()]
+    documented = [(name, name.lower()) for name in TYPES]
+    assert [(each.name, each.value) for each in FailureType] == documented
 
 
 @pytest.mark.parametrize("kind", [*FailureType])
@@ -94,14 +89,6 @@ def not_json() -> Exception:
     except json.JSONDecodeError as exc:
         return exc
     raise AssertionError("the text was read")
-
-
-class StatusError(Exception):
-    """An error of a client that says a status."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the server answered {status}")
-        self.status_code = status
 
 
 @pytest.mark.parametrize(
@@ -144,14 +131,14 @@ async def test_structural_misfit_is_schema_mismatch(make: Any) -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_transient_status_is_external_fault(status: int) -> None:
-    steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
+    steps = [step_of(StatusError(status, "it answered"), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is FailureType.EXTERNAL_FAULT
     assert await by_rules(failed(f"HTTP {status}")) is FailureType.EXTERNAL_FAULT
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_permanent_status_is_no_external_fault(status: int) -> None:
-    steps = [step_of(StatusError(status), 0, "call", tool_called="query_db")]
+    steps = [step_of(StatusError(status, "it answered"), 0, "call", tool_called="query_db")]
     assert await by_rules(steps) is not FailureType.EXTERNAL_FAULT
 
 
@@ -196,31 +183,27 @@ BROKEN: list[tuple[str, list[Step]]] = [
 ]
 
 
-@pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_known_constraint_violation_is_detected(
-    constraint: str, trajectory: list[Step]
-) -> None:
-    kind = await by_rules(trajectory, constraints=[constraint])
+@pytest.mark.parametrize(("rule", "steps"), BROKEN)
+async def test_known_constraint_violation_is_detected(rule: str, steps: list[Step]) -> None:
+    kind = await by_rules(steps, constraints=[rule])
     assert kind is FailureType.CONSTRAINT_IGNORED
 
 
-@pytest.mark.parametrize(("constraint", "trajectory"), BROKEN)
-async def test_unknown_constraint_violation_is_not_detected(
-    constraint: str, trajectory: list[Step]
-) -> None:
-    assert await RulesClassifier().classify(trajectory, "Where is order A102?") is UNKNOWN
+@pytest.mark.parametrize(("rule", "steps"), BROKEN)
+async def test_unknown_constraint_violation_is_not_detected(rule: str, steps: list[Step]) -> None:
+    assert await RulesClassifier().classify(steps, "Where is order A102?") is UNKNOWN
 
 
 @pytest.mark.parametrize(
-    ("constraint", "trajectory"),
+    ("rule", "steps"),
     [
         ("never call `delete_order`", looked("A102")),
         ("do not mention `internal_notes`", answered("It is delayed.")),
         ("answer in at most 5 words", answered("Delayed until Friday.")),
     ],
 )
-async def test_kept_constraint_is_no_failure(constraint: str, trajectory: list[Step]) -> None:
-    assert await by_rules(trajectory, constraints=[constraint]) is UNKNOWN
+async def test_kept_constraint_is_no_failure(rule: str, steps: list[Step]) -> None:
+    assert await by_rules(steps, constraints=[rule]) is UNKNOWN
 
 
 # What takes the meaning of the trajectory.
@@ -271,7 +254,7 @@ async def test_hybrid_classifies_with_one_model_call(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trajectory", "kind"),
+    ("steps", "kind"),
     [
         (failed("unknown tool: search_database"), FailureType.WRONG_TOOL_CALLED),
         (failed("1 validation error for Order"), FailureType.SCHEMA_MISMATCH),
@@ -280,13 +263,11 @@ async def test_hybrid_classifies_with_one_model_call(kind: str) -> None:
         (BROKEN[0][1], FailureType.CONSTRAINT_IGNORED),
     ],
 )
-async def test_hybrid_skips_model_when_rules_suffice(
-    trajectory: list[Step], kind: FailureType
-) -> None:
+async def test_hybrid_skips_model_when_rules_suffice(steps: list[Step], kind: FailureType) -> None:
     model = ScriptedModel([])
     rules = RulesClassifier(constraints=[BROKEN[0][0]])
     hybrid = HybridClassifier(LLMClassifier(model, clock=ManualClock()), rules)
-    assert await hybrid.classify(trajectory, TASK) is kind
+    assert await hybrid.classify(steps, TASK) is kind
     assert model.requests == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.testing.manual_clock import START, ManualClock
+from tests.races import Race
 
 
 def at(folder: Path, clock: ManualClock | None = None) -> Keyring:
@@ -74,14 +75,13 @@ def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
 _FIRST = """
 from pathlib import Path
 from parsimony_kernel.storage.keyring import Keyring
+from tests.races import Race
 wait()
 print(Keyring(Path(place)).current().key_id)
 """
 
 
-def test_concurrent_processes_get_one_first_key(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_concurrent_processes_get_one_first_key(tmp_path: Path, race: Race) -> None:
     ids = set(race(_FIRST, tmp_path / "keys"))
     assert len(ids) == 1
     assert [path.name for path in (tmp_path / "keys").iterdir()] == ["keys.json"]
@@ -153,19 +153,11 @@ def entry(secret: str = "hush", of: str | None = None, **more: object) -> Callab
     "put",
     [
         *(Path.mkdir, loop, holding(""), holding("[")),
-        *(
-            entry(since="yesterday"),
-            entry(more=1),
-            entry(key_id=None),
-            entry(since="2026-07-08T00:00:00"),
-            entry(secret=""),
-        ),
-        entry(of="a secret that was another"),
+        *(entry(since="yesterday"), entry(since="2026-07-08T00:00:00"), entry(more=1)),
+        *(entry(key_id=None), entry(secret=""), entry(of="a secret that was another")),
     ],
 )
-def test_foreign_file_in_its_place_is_left_alone(
-    tmp_path: Path, put: Callable[[Path], object]
-) -> None:
+def test_foreign_file_is_left_alone(tmp_path: Path, put: Callable[[Path], object]) -> None:
     keyring = at(tmp_path)
     put(tmp_path / "keys.json")
 

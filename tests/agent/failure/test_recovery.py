@@ -84,6 +84,7 @@ async def test_stop_ends_the_wait() -> None:
     assert not state.done
 
 
+BROKE = Failure(FailureKind.tool_error, "broke")
 Strategy = Callable[[], Awaitable[Any]]
 
 
@@ -116,17 +117,14 @@ async def test_strategy_ignoring_cancel_is_abandoned() -> None:
             except asyncio.CancelledError:
                 continue
 
-    (event,) = await funnel(
-        Failure(FailureKind.tool_error, "broke"), RunState(), planning(stubborn)
-    )
+    (event,) = await funnel(BROKE, RunState(), planning(stubborn))
     assert isinstance(event, AgentError)
     over.set()
 
 
 async def test_cancelled_funnel_is_not_the_strategys_fault() -> None:
     clock = ManualClock(auto=False)
-    failure = Failure(FailureKind.tool_error, "broke")
-    running = asyncio.ensure_future(funnel(failure, RunState(), planning(hangs, clock)))
+    running = asyncio.ensure_future(funnel(BROKE, RunState(), planning(hangs, clock)))
     await clock.until_asleep()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -138,9 +136,7 @@ async def test_lone_surrogate_in_plan_is_written() -> None:
     async def strategy() -> RecoveryAction:
         return Escalate(message="half \ud800")
 
-    (event,) = await funnel(
-        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
-    )
+    (event,) = await funnel(BROKE, RunState(), planning(strategy))
     assert isinstance(event, Handoff)
     event.model_dump_json()
 

@@ -1,7 +1,6 @@
 """Tokens, seals, and what may be resumed."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -29,6 +28,7 @@ from parsimony_kernel.agent.failure.suspension import (
     take_single_use,
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
+from tests.races import Race
 from tests.tiers import every
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -48,29 +48,14 @@ def record(**fields: object) -> SuspensionRecord:
         tool_call_history=["run_code:00000000"],
         cumulative_cost_usd=0.25,
     )
-    built = build_record(
-        state,
-        secret=SECRET,
-        now=NOW,
-        elapsed_s=12.5,
-        question="Which one?",
-        choices=("a", "b"),
-        originating_failure_kind=FailureKind.ambiguous_input,
-        key_id="k1",
-    )
+    asked: dict[str, Any] = {"question": "Which one?", "choices": ("a", "b"), "key_id": "k1"}
+    asked["originating_failure_kind"] = FailureKind.ambiguous_input
+    built = build_record(state, secret=SECRET, now=NOW, elapsed_s=12.5, **asked)
     return built.model_copy(update=fields)
 
 
-def check(
-    value: SuspensionRecord,
-    reply: str = "a",
-    *,
-    after: timedelta = timedelta(),
-    workspace: str = "",
-) -> None:
-    check_record(
-        value, reply, secret=SECRET, now=NOW + after, max_age_s=86_400, workspace=workspace
-    )
+def check(value: SuspensionRecord, after: timedelta = timedelta(), workspace: str = "") -> None:
+    check_record(value, "a", secret=SECRET, now=NOW + after, max_age_s=86_400, workspace=workspace)
 
 
 def resealed(value: SuspensionRecord, **fields: object) -> SuspensionRecord:
@@ -227,30 +212,21 @@ def test_no_age_limit_accepts_every_age() -> None:
     )
 
 
+_TEXTS = st.text(st.characters())
+_OTHERS = st.binary() | st.datetimes() | st.builds(SimpleNamespace)
 _VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters())
-    | st.binary()
-    | st.datetimes()
-    | st.builds(SimpleNamespace),
+    st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS | _OTHERS,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.tuples(inner, inner)
         | st.sets(st.text(max_size=3), max_size=3)
-        | st.dictionaries(st.text(st.characters()) | st.integers(), inner, max_size=3)
+        | st.dictionaries(_TEXTS | st.integers(), inner, max_size=3)
     ),
     max_leaves=8,
 )
 
 
-@given(
-    st.dictionaries(st.text(st.characters()), _VALUES, max_size=4),
-    st.text(st.characters()),
-    st.floats(),
-)
+@given(st.dictionaries(_TEXTS, _VALUES, max_size=4), _TEXTS, st.floats())
 def test_any_run_state_round_trips_through_json(
     message: dict[str, Any], words: str, cost: float
 ) -> None:
@@ -261,14 +237,8 @@ def test_any_run_state_round_trips_through_json(
         cumulative_cost_usd=cost,
         last_repeat_counts={"run_code:0": 1},
     )
-    value = build_record(
-        state,
-        secret=SECRET,
-        now=NOW,
-        elapsed_s=cost,
-        question=words,
-        pending_question_context=words,
-    )
+    told: dict[str, Any] = {"question": words, "pending_question_context": words}
+    value = build_record(state, secret=SECRET, now=NOW, elapsed_s=cost, **told)
     back = SuspensionRecord.model_validate_json(value.model_dump_json())
     assert back.model_dump() == value.model_dump()
     check(back)
@@ -311,9 +281,7 @@ print(take_single_use(record))
 """
 
 
-def test_one_process_takes_a_record_without_journal(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
+def test_one_process_takes_a_record_without_journal(tmp_path: Path, race: Race) -> None:
     taken = race(_TAKE, tmp_path)
     assert sorted(taken) == ["False"] * (len(taken) - 1) + ["True"]
     assert len(list((tmp_path / "parsimony" / "claims").iterdir())) == 1
