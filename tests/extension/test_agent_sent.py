@@ -18,9 +18,9 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import SessionError
+from parsimony_kernel.storage.journal import TurnRow
 from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from tests.extension.fake_session import FakeSession
 
 Said = Callable[..., str]
 
@@ -48,10 +48,12 @@ def told(
     *requests: SentRequest, named: str | None = None, number: int | None = None, share: str = ""
 ) -> Any:
     """What is told of a turn that sent these."""
-    session = FakeSession()
-    session.by_turn["1ab"] = [RunStarted(run_id="1ab", request="a", model="m")]
-    session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
-    session.sent_by_turn["2cd"] = list(requests)
+    rows = [TurnRow(f"{n}ab", "a.ipynb", "", n, "", "m", "done", "") for n in (1, 2)]
+    session = SimpleNamespace(
+        turns=lambda: rows,
+        sent={"1ab": (), "2ab": requests}.__getitem__,
+        events=lambda run_id: [RunStarted(run_id=run_id, request="b", model="m", share=share)],
+    )
     magics: Any = SimpleNamespace(session=session, name="%agent")
     return sent(magics, named, request=number)
 
