@@ -220,29 +220,6 @@ def test_refresh_reports_changed_source(notebook: Callable[..., Said], tmp_path:
     assert "changed ('sales.csv' changed)" in said("%agent refresh --accept By town")
 
 
-@pytest.mark.parametrize("model", ["offline", "scripted"])
-def test_declined_step_says_what_was_not_run_and_what_stands(
-    notebook: Callable[..., Said], model: str
-) -> None:
-    why = "There is no other way."
-    unable = call("return_unable", rationale=why, blockers=[why], suggested_next_steps=[])
-    said = notebook(call("run_code", code="pass", purpose="Sum eur by town."), unable)
-    said(LOAD)
-    if model == "offline":
-        said("%agent model offline")
-    said("%%agent --approve ask\nsum eur by town")
-    told = said("%agent answer 3")
-    for each in ("You declined this", "No variables were made before that.", "Run the cell again"):
-        assert each in told
-    assert "eur by town" in told
-    assert "Don't" not in told.partition("step")[0]  # the end says it
-    assert ".." not in told
-    assert "not allowed" not in told  # "declined" says it
-    assert "Nothing was run" not in told
-    assert "can't do this" not in told
-    assert "Try" not in told
-
-
 def test_allowed_code_whose_table_was_deleted_is_not_run_and_still_waits(
     notebook: Callable[..., Said], shell: Any
 ) -> None:

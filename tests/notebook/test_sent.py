@@ -24,7 +24,6 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from tests.session.session_steps import gather
 
 DONE = call("return_done", summary="It is done.")
-ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 Start = Callable[..., NotebookSession]
 
 

@@ -23,14 +23,10 @@ from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shap
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
-from tests.session.session_steps import gather
+from tests.session.session_steps import code, gather, turn
 
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
-
-
-def run(code: str) -> Played:
-    return call("run_code", code=code)
 
 
 @pytest.fixture
@@ -49,10 +45,6 @@ def start(tmp_path: Path, scripted: Start) -> Start:
     return build
 
 
-async def turn(session: NotebookSession, request: str, **options: Any) -> list[ev.AgentEvent]:
-    return await gather(session.turn(request, cell_key="a", options=TurnOptions(**options)))
-
-
 def asked_of(session: NotebookSession) -> list[ModelRequest]:
     model = session._model
     assert isinstance(model, ScriptedModel)
@@ -65,12 +57,6 @@ def told_first(request: ModelRequest) -> dict[str, Any]:
     told = text.partition("<notebook_context>")[2].partition("</notebook_context>")[0]
     inventory: dict[str, Any] = json.loads(told)
     return inventory
-
-
-def sent_changes(request: ModelRequest) -> list[str]:
-    """What a request says of the notebook while a question waited."""
-    texts = [str(message["content"]) for message in request.messages]
-    return [text for text in texts if text.startswith("<notebook_changes>")]
 
 
 def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
@@ -99,7 +85,7 @@ def test_first_rows_are_shared_in_full_mode_and_when_named(
     )
 
 
-DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
+DRAW = code("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +180,7 @@ def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) 
 
 
 async def test_step_says_what_it_withholds(start: Start) -> None:
-    session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
+    session = start(code("print(1)\nsales['amount'].sum()"), code("total = 1"), DONE)
     await turn(session, "sum it", share=Share.schema)
     answer = asked_of(session)[1].messages[-1]["content"]
     kept, note = answer.split("\n")
@@ -204,7 +190,7 @@ async def test_step_says_what_it_withholds(start: Start) -> None:
 
 async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     session = start(
-        run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
+        code("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
     events = await turn(session, "sum it", share=Share.schema)
     assert isinstance(events[-1], ev.RunCompleted)
@@ -214,7 +200,7 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
 
 
 async def test_none_mode_shares_success_only(start: Start) -> None:
-    session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
+    session = start(code("total = sales['amount'].sum()"), code("sales['x'][0]"), code("1/0"), DONE)
     await turn(session, "sum it", share=Share.none)
     answers = [r.messages[-1]["content"] for r in asked_of(session)[1:]]
     assert answers[0].startswith("What this step gave is kept in the notebook")
@@ -223,7 +209,7 @@ async def test_none_mode_shares_success_only(start: Start) -> None:
 
 
 async def test_approval_shows_whole_step(start: Start) -> None:
-    session = start(run("open(target, 'w').write('x')"), DONE)
+    session = start(code("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
     session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
     events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
@@ -235,19 +221,6 @@ async def test_approval_shows_whole_step(start: Start) -> None:
     assert not record.lessons_learned
     await gather(session.resume("Don't"))
     assert "qvxzkjhgfd" not in json.dumps(list(asked_of(session)[-1].messages))
-
-
-async def test_turn_keeps_its_share_mode(start: Start) -> None:
-    session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
-    await turn(session, "look", share=Share.schema)
-    namespace = session.executor.namespace()  # type: ignore[attr-defined]
-    del namespace["sales"]
-    begun, *_ = await gather(session.resume("the second"))
-    assert isinstance(begun, ev.RunStarted)
-    assert begun.share == "schema"
-    assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
-    (changes,) = sent_changes(asked_of(session)[-1])
-    assert "sales" in changes
 
 
 async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) -> None:
@@ -341,7 +314,7 @@ class Listening:
 
 async def test_model_classifier_sees_no_more_than_model() -> None:
     classifier = Listening()
-    model = ScriptedModel([run("raise OSError('qv' + 'xz')"), DONE])
+    model = ScriptedModel([code("raise OSError('qv' + 'xz')"), DONE])
     agent = Agent(model, classifier=classifier, hooks=Keeping(), suspension_secret="s")
     await agent.ask("go on")
     assert "OSError" in classifier.heard

@@ -36,8 +36,10 @@ from parsimony_kernel.testing.scripted import (
 )
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tool, ToolResult, tool
+from tests.session.session_steps import assert_well_told
 
 from .agents import ended_by
+from .loops import Answered
 
 TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
@@ -46,14 +48,6 @@ STUCK = "import threading\nthreading.Event().wait(3)"
 SOON_S = 0.02
 # Failures in a row that open a breaker.
 THRESHOLD = 5
-
-
-class Answered(Exception):
-    """What a client raises for an answer with this status."""
-
-    def __init__(self, status_code: int) -> None:
-        super().__init__("no")
-        self.status_code = status_code
 
 
 # -- the tools
@@ -443,9 +437,7 @@ async def play(meeting: Meeting) -> Ran:
 @pytest.mark.parametrize("meeting", MEETINGS, ids=str)
 async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
     ran = await play(meeting)
-    assert [ev.is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [
-        True
-    ]
+    assert_well_told(ran.events)
     occurred = list(ran.climbed)[meeting.after :]
     assert [cause_of(failure) for failure, _ in occurred] == [meeting.cause] * len(meeting.rungs)
     assert [rung for _, rung in occurred] == meeting.rungs

@@ -14,7 +14,6 @@ from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
@@ -24,14 +23,10 @@ from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_ch
 from parsimony_kernel.view.blocks import RunView
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.plain_text import record_of
+from tests.session.session_steps import code, mine, turn
 
 Start = Callable[..., NotebookSession]
 DONE = call("return_done", summary="ok")
-USER = RunScope("", "analysis.ipynb", "mine", actor="user")
-
-
-def code(text: str) -> Any:
-    return call("run_code", code=text)
 
 
 FAILS = code("raise Exception('no')")
@@ -50,17 +45,6 @@ def last_sent(agent: Agent) -> Sequence[dict[str, Any]]:
     """What the model was sent last."""
     model: Any = agent.model_config
     return list(model.requests[-1].messages)
-
-
-async def mine(session: NotebookSession, text: str) -> None:
-    """A cell of the person's."""
-    with run_scope(USER):
-        output = await session.executor.execute(text)
-    assert output.error is None
-
-
-async def turn(session: NotebookSession, cell: str = "a") -> list[ev.AgentEvent]:
-    return [event async for event in session.turn("do it", cell_key=cell)]
 
 
 def answers(events: Sequence[ev.AgentEvent]) -> list[dict[str, Any]]:
@@ -114,8 +98,8 @@ async def test_overwritten_user_variable_is_named_and_restored(scripted: Start) 
 
 async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
     session = scripted(code("a = 1; b = 1"), DONE, code("a = 2"), DONE)
-    await turn(session, "one")
-    await turn(session, "two")
+    await turn(session, cell="one")
+    await turn(session, cell="two")
     assert session.past.undo(1)[1].kept == ("a",)
     assert session.executor.variables() == {"a": 2}
     assert session.past.undo(2)[1].restored == ("a",)

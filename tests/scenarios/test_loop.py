@@ -22,8 +22,9 @@ from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import ToolResult, tool
+from tests.session.session_steps import gather
 
-from .loops import DONE, DOWN, actions, bare, begun, errors, gather, run
+from .loops import DONE, DOWN, actions, bare, begun, errors, run
 
 
 @tool

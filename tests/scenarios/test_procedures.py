@@ -11,11 +11,10 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
-
-from .loops import gather
+from tests.session.session_steps import gather, turn
 
 DONE = call("return_done", summary="ok")
 LOOK = call("run_code", code="import pandas as pd\nt = pd.DataFrame({'a': [1]})\nt")
@@ -42,8 +41,7 @@ def start(scripted: Starting, tmp_path: Path) -> Starting:
 
 
 async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[ev.AgentEvent]:
-    options = TurnOptions(procedure=procedure)
-    return await gather(session.turn("do it", cell_key="a", options=options))
+    return await turn(session, procedure=procedure)
 
 
 def refused(events: list[ev.AgentEvent], *told: str) -> list[tuple[Any, ...]]:

@@ -35,6 +35,7 @@ from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call, say
+from tests.scenarios.loops import Answered
 
 from .session_steps import ASK, DONE, LOAD, gather
 
@@ -323,10 +324,7 @@ async def test_question_answered_meanwhile_is_not_resumed(
 
 
 async def test_question_waits_when_no_model_answers(start: Any) -> None:
-    class Refused(Exception):
-        status_code = 401
-
-    session = start([ASK, Refused(), DONE])
+    session = start([ASK, Answered(401), DONE])
     await gather(session.turn("sum it", cell_key="a"))
     ended = (await gather(session.resume("north")))[-1]
     assert isinstance(ended, Handoff)
