@@ -44,9 +44,10 @@ async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Pa
     ran = [e for e in events if isinstance(e, ev.ToolEvent) and e.completed]
     assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
     assert isinstance(events[-1], ev.RunCompleted)
-    # The model reads the result where it asked, and nothing of a button.
-    roles = [m["role"] for m in session._model.requests[-1].messages]
-    assert roles == ["system", "user", "user", "assistant", "tool"]
+    # The model reads the result where it asked, and nothing of a button or of a lesson.
+    messages = session._model.requests[-1].messages
+    assert [m["role"] for m in messages] == ["system", "user", "user", "assistant", "tool"]
+    assert "lessons_learned" not in messages[-1]["content"]
 
 
 @pytest.mark.parametrize("answer", ["Don't", "3", "use pandas instead", "never"])
@@ -205,13 +206,6 @@ async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words:
 )
 def test_leave_is_given_in_plain_words_alone(words: str, is_leave: bool) -> None:
     assert (read(words, APPROVAL) is Choice.run_it) == is_leave
-
-
-async def test_approval_leaves_no_lesson(scripted: Any) -> None:
-    session = scripted(call("run_code", code=SHELL), DONE)
-    await turn(session)
-    await gather(session.resume("Run it"))
-    assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
 
 
 # What is written first and run later is no way around the question.
