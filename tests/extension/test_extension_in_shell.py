@@ -138,6 +138,8 @@ def test_request_is_literal_and_record_is_printed(
         ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
         ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),
+        ("%agent redo", "Parsimony Agent: No turn since this kernel started can be re-applied"),
+        ("%agent diff", "Parsimony Agent: No turn since this kernel started can be compared"),
         ("%agent model openai/x", "Parsimony Agent: There is no API key for the model 'openai/x'."),
     ],
 )
@@ -192,6 +194,7 @@ def test_lists_show_what_exists(opened: Start, said: Said) -> None:
     assert "Executions" in said("%agent metrics")
     assert said("%agent model offline") == "Model: offline\n"
     assert said("%agent stop") == "No turn is running.\n"
+    assert "There is no artifact 'none'" in said("%agent refresh none", fails=True)
 
 
 def test_history_shows_one_turn_step_by_step(opened: Start, said: Said) -> None:
@@ -201,8 +204,7 @@ def test_history_shows_one_turn_step_by_step(opened: Start, said: Said) -> None:
     said("%%agent\nand again")
     told = said("%agent history 1")
     assert max(map(len, told.splitlines())) <= 80
-    shown = ("look at it", "Step 1 · <b>lok</b> · refused", "Step 2 · Look", "Finished as asked.")
-    for each in shown:
+    for each in ("look at it", "1 · <b>lok</b> · refused", "Step 2 · Look", "Finished as asked."):
         assert each in told
     assert "and again" not in told
     assert "There is no turn 3 in this notebook" in said("%agent history 3", fails=True)

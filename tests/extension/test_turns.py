@@ -397,15 +397,6 @@ async def test_headless_question_fails_cell_when_requested(opened: Open, display
     assert "Which one" not in str(caught.value)
 
 
-async def test_stopped_turn_stops_queue(opened: Open) -> None:
-    notebook = opened(model=Waiting(DONE))
-    task = await notebook.begun()
-    assert notebook.session.stop()
-    with pytest.raises(TurnStopped):
-        await task
-    assert "stopped" in notebook.area.text.lower()
-
-
 @pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
 async def test_cancelled_cell_shows_how_turn_ended(opened: Open, named: bool) -> None:
     notebook = opened(model=Waiting(DONE), named=named)

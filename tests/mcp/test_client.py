@@ -23,8 +23,7 @@ from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.toolbox.mcp_client import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
-from tests.scenarios.notebooks import question
-from tests.session.session_steps import gather, turn
+from tests.session.session_steps import gather, question, turn
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]

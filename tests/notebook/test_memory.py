@@ -2,7 +2,6 @@
 before, and how turns are forgotten."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import astuple, fields, replace
@@ -22,7 +21,7 @@ from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
 from parsimony_kernel.testing.scripted import call
-from tests.session.session_steps import ASK, code, gather, mine
+from tests.session.session_steps import ASK, begun, code, gather, mine
 
 Start = Callable[..., NotebookSession]
 
@@ -32,9 +31,7 @@ UNABLE = call("return_unable", rationale="There is no such file.", blockers=["ot
 
 async def turn(session: NotebookSession, cell: str, request: str = "go on") -> ev.RunStarted:
     """Run a turn in ``cell``; how it began."""
-    events = await gather(session.turn(request, cell_key=cell))
-    assert isinstance(events[0], ev.RunStarted)
-    return events[0]
+    return begun(await gather(session.turn(request, cell_key=cell)))
 
 
 def value(session: NotebookSession, name: str) -> Any:
@@ -311,11 +308,11 @@ async def test_newer_of_two_replaced_turns_is_undone_first(scripted: Start) -> N
     await stopped.aclose()
 
 
-async def test_turn_that_cannot_start_undoes_nothing(scripted: Start, tmp_path: Path) -> None:
+async def test_turn_that_cannot_start_undoes_nothing(scripted: Start) -> None:
     session = scripted(code("x = 1"), DONE)
     await turn(session, "a")
-    with closing(sqlite3.connect(tmp_path / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute(
+    with session.journal.transaction() as db:
+        db.execute(
             "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
             "started_at, running_since, pid) VALUES "
             "('x', 'analysis.ipynb', 'z', 9, '', '', 'running', '', '2999-01-01T00:00:00Z', ?)",

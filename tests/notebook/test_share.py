@@ -23,7 +23,7 @@ from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shap
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
-from tests.session.session_steps import code, gather, turn
+from tests.session.session_steps import begun, code, gather, question, turn
 
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
@@ -103,11 +103,10 @@ async def test_charts_are_shared_in_full_mode_or_when_set(
 ) -> None:
     session = start(DRAW, DONE)
     session._model.sees_pictures = True  # type: ignore[union-attr]
-    begun, *_ = await turn(session, "draw it", share=share, share_figures=figures)
+    events = await turn(session, "draw it", share=share, share_figures=figures)
     (_, second) = asked_of(session)
     assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
-    assert isinstance(begun, ev.RunStarted)
-    assert begun.share_figures is figures
+    assert begun(events).share_figures is figures
 
 
 def test_schema_is_names_types_and_shapes(start: Start) -> None:
@@ -213,10 +212,9 @@ async def test_approval_shows_whole_step(start: Start) -> None:
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
     session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
     events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
-    question = events[-1]
-    assert isinstance(question, ev.UserInputRequested)
-    assert target in str(question.context)
-    record = question.suspension_record
+    asked = question(events)
+    assert target in str(asked.context)
+    record = asked.suspension_record
     assert "qvxzkjhgfd" not in json.dumps(record.messages)
     assert not record.lessons_learned
     await gather(session.resume("Don't"))

@@ -104,13 +104,6 @@ def shown(events: Sequence[ev.AgentEvent]) -> str:
     return record_of(lasting(replay(events).blocks))
 
 
-def question(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
-    """The question in which ``events`` end."""
-    last = events[-1]
-    assert isinstance(last, ev.UserInputRequested), last
-    return last
-
-
 def begun(events: Sequence[ev.AgentEvent], name: str) -> int:
     """How often the tool ``name`` was called."""
     return sum(

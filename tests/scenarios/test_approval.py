@@ -15,12 +15,10 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
-from tests.session.session_steps import gather, turn
+from tests.session.session_steps import gather, question, turn
 
-from .loops import Answered
-from .notebooks import question
+from .loops import DONE, Answered
 
-DONE = call("return_done", summary="ok")
 FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
 

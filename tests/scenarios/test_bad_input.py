@@ -56,11 +56,8 @@ async def test_non_utf8_file_is_read_and_noted(session: NotebookSession) -> None
     assert list(session.executor.variables()["latin"]["stadt"]) == ["Köln"]
 
 
-@pytest.mark.parametrize("request_", ["load good.csv and plot the mean profit by region"])
-async def test_missing_column_is_named_and_never_substituted(
-    session: NotebookSession, request_: str
-) -> None:
-    last = await last_of(session, request_)
+async def test_missing_column_is_named_and_never_substituted(session: NotebookSession) -> None:
+    last = await last_of(session, "load good.csv and plot the mean profit by region")
     assert isinstance(last, Handoff)
     assert "profit" in last.rationale
     assert set(session.executor.variables()) == {"good"}

@@ -27,6 +27,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.envelope import MAX_BYTES
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
+from tests.session.session_steps import question
 
 from .notebooks import (
     DONE,
@@ -35,7 +36,6 @@ from .notebooks import (
     assert_stopped_well,
     begun,
     ended,
-    question,
     refusal_of,
     running_code,
     shown,

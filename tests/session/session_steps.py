@@ -4,7 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from parsimony_kernel.core.chat import Completion
-from parsimony_kernel.core.events import AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunStarted,
+    UserInputRequested,
+    is_terminal,
+    parse_event,
+)
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import TurnOptions
@@ -41,6 +47,20 @@ async def turn(
 ) -> list[AgentEvent]:
     """The events of a whole turn with these options."""
     return await gather(session.turn(request, cell_key=cell, options=TurnOptions(**options)))
+
+
+def question(events: Sequence[AgentEvent]) -> UserInputRequested:
+    """The question in which ``events`` end."""
+    last = events[-1]
+    assert isinstance(last, UserInputRequested), last
+    return last
+
+
+def begun(events: Sequence[AgentEvent]) -> RunStarted:
+    """How ``events`` begin."""
+    first = events[0]
+    assert isinstance(first, RunStarted), first
+    return first
 
 
 async def mine(session: NotebookSession, source: str) -> None:
