@@ -53,7 +53,7 @@ class Waiting(ScriptedModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         if len(self.requests) >= self._free:
-            yield Delta(text="Waiting.")
+            yield Delta(text="It waits for its gate, and")
             await self.gate.wait()
         async for each in super().stream(request):
             yield each
@@ -618,6 +618,7 @@ async def test_continuation_has_stop_button(opened: Open) -> None:
     assert widgets(area) == 0
     assert len(area.displays) == shown
     assert "stopped" in area.text.lower()
+    assert "It waits for its gate," in area.text
 
 
 @pytest.mark.parametrize("hears", [True, False])
