@@ -19,6 +19,11 @@ Said = Callable[..., str]
 
 LOAD = "import pandas as pd\nsales = pd.read_csv('sales.csv')"
 GROUP = "by_town = sales.groupby('town', as_index=False)['eur'].sum()"
+PUBLISHES = (
+    call("run_code", code=GROUP),
+    call("return_dataset", variable="by_town", title="By town"),
+    call("return_done", summary="It is published."),
+)
 SPOIL = "sales['eur'] = 0\nspoiled = True"
 
 
@@ -167,12 +172,7 @@ def test_capturing_cell_body_counts_once(notebook: Callable[..., Said], shell: A
 
 
 def test_published_work_is_verified(notebook: Callable[..., Said], tmp_path: Path) -> None:
-    steps = (
-        call("run_code", code=GROUP),
-        call("return_dataset", variable="by_town", title="By town"),
-        call("return_done", summary="It is published."),
-    )
-    said = notebook(*steps)
+    said = notebook(*PUBLISHES)
     said(LOAD)
     said("%%agent\nsum by town and publish it")
     assert "Published files intact: snapshots 2" in said("%agent verify")
@@ -184,11 +184,7 @@ def test_published_work_is_verified(notebook: Callable[..., Said], tmp_path: Pat
 
 @pytest.mark.kernel
 def test_refresh_reports_changed_source(notebook: Callable[..., Said], tmp_path: Path) -> None:
-    said = notebook(
-        call("run_code", code=GROUP),
-        call("return_dataset", variable="by_town", title="By town"),
-        call("return_done", summary="It is published."),
-    )
+    said = notebook(*PUBLISHES)
     said(LOAD)
     said("%%agent\nsum by town and publish it")
     assert "is unchanged" in said('%agent refresh "By town"')

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,7 @@ from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shap
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
-from tests.session.session_steps import begun, code, gather, question, turn
+from tests.session.session_steps import begun, bind, code, gather, question, turn
 
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
@@ -37,9 +36,8 @@ def start(tmp_path: Path, scripted: Start) -> Start:
 
     def build(*steps: Played) -> NotebookSession:
         session = scripted(*steps)
-        namespace = session.executor.namespace()  # type: ignore[attr-defined]
-        namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
-        namespace["note"] = "written by hand"
+        sales = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
+        bind(session, sales=sales, note="written by hand")
         return session
 
     return build
@@ -210,7 +208,7 @@ async def test_none_mode_shares_success_only(start: Start) -> None:
 async def test_approval_shows_whole_step(start: Start) -> None:
     session = start(code("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
-    session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
+    bind(session, target=target)
     events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
     asked = question(events)
     assert target in str(asked.context)
@@ -231,9 +229,8 @@ async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) ->
     def ready(*state: object, **more: object) -> bool:
         raise ValueError("qvxz in the data")
 
-    ready.__module__ = "__main__"
     session = start(call("plan", parts=["a"]))
-    session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
+    bind(session, ready=ready)
     events = await turn(session, "go", share=Share.schema, procedure="task.yaml")
     read = [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
     assert len(read) == 1
@@ -269,9 +266,7 @@ def pick(region: str = "north") -> str:
 
 def add(session: NotebookSession) -> None:
     """Make ``pick`` a tool, as a cell of the notebook would."""
-    assert isinstance(pick, FunctionType)
-    pick.__module__ = "__main__"
-    session.executor.namespace()["pick"] = pick  # type: ignore[attr-defined]
+    bind(session, pick=pick)
     session.tools.add("pick")
 
 

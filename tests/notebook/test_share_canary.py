@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -25,7 +24,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from tests.session.session_steps import code, gather
+from tests.session.session_steps import bind, code, gather
 
 # What is named nowhere in the script, so that only the notebook can have told it.
 HIDDEN = ("hidden_table", "hidden_column", "hidden_file", "hidden_title", "hidden_made")
@@ -98,13 +97,6 @@ AFTER_THE_QUESTION: tuple[Step, ...] = (
     call("return_done", summary="It is done, see the cell."),
 )
 FOLLOWED: tuple[Step, ...] = (call("return_done", summary="Nothing is left to do."),)
-
-
-def bind(session: NotebookSession, **values: Any) -> None:
-    for name, value in values.items():
-        if isinstance(value, FunctionType):
-            value.__module__ = "__main__"
-        session.executor.namespace()[name] = value  # type: ignore[attr-defined]
 
 
 class Odd:

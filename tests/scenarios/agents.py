@@ -57,7 +57,7 @@ class Tally:
             return {"entered": n}
 
         @tool(idempotent=True)
-        async def look(at: str) -> dict[str, str]:
+        async def look(at: str = "") -> dict[str, str]:
             """Look."""
             return {"seen": at}
 

@@ -22,7 +22,7 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, 
 from parsimony_kernel.tools import Tools, tool
 from tests.session.session_steps import assert_well_told
 
-from .agents import ended_by
+from .agents import Tally, ended_by
 from .loops import Answered
 
 
@@ -109,18 +109,7 @@ def is_an_entry(arguments: str) -> bool:
 
 
 def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedModel, Counter[int]]:
-    entered: Counter[int] = Counter()
-
-    @tool
-    async def add(n: int) -> dict[str, int]:
-        """Enter a number."""
-        entered[n] += 1
-        return {"entered": n}
-
-    @tool(idempotent=True)
-    async def look(at: str = "") -> dict[str, str]:
-        """Look."""
-        return {"seen": at}
+    tally = Tally()
 
     @tool
     async def shatter() -> None:
@@ -131,7 +120,7 @@ def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedMod
     agent = Agent(
         model,
         code_executor=EXECUTOR,
-        tools=Tools([add, look, shatter]) + termination_tools(),
+        tools=Tools([*tally.tools, shatter]) + termination_tools(),
         guardrails=AgentGuardrails(),
         suspension_secret="s",
         clock=ManualClock(),
@@ -141,7 +130,8 @@ def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedMod
     async def run() -> list[AgentEvent]:
         return [event async for event in run_loop(agent, state)]
 
-    return asyncio.run(run()), state, model, entered
+    events = asyncio.run(run())
+    return events, state, model, Counter(tally.effects)
 
 
 EXECUTOR = CodeExecutor()

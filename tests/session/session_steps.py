@@ -1,6 +1,7 @@
 """What tests of a notebook's session begin with."""
 
 from collections.abc import AsyncIterator, Sequence
+from types import FunctionType
 from typing import Any
 
 from parsimony_kernel.core.chat import Completion
@@ -47,6 +48,14 @@ async def turn(
 ) -> list[AgentEvent]:
     """The events of a whole turn with these options."""
     return await gather(session.turn(request, cell_key=cell, options=TurnOptions(**options)))
+
+
+def bind(session: NotebookSession, **values: Any) -> None:
+    """Bind what a cell of the notebook would."""
+    for name, value in values.items():
+        if isinstance(value, FunctionType):
+            value.__module__ = "__main__"
+        session.executor.namespace()[name] = value  # type: ignore[attr-defined]
 
 
 def question(events: Sequence[AgentEvent]) -> UserInputRequested:
