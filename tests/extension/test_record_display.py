@@ -24,7 +24,6 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import NOTHING, segment_bundles
 from parsimony_kernel.view.outline import segment_of
 from tests.extension.output_area import OutputArea
-from tests.view.record_events import code, published
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
 
@@ -43,11 +42,29 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def step(number: int, *, done: bool) -> ev.AgentEvent:
-    return code(f"x = {number}", f"c{number}")[done]
+def step(number: int, *, done: bool) -> ev.ToolEvent:
+    return ev.ToolEvent(
+        tool_name="run_code",
+        tool_call_id=f"c{number}",
+        tool_type="code",
+        completed=done,
+        arguments={"code": f"x = {number}"},
+        ok=True if done else None,
+        result={"requested": "run_code", "result": {}} if done else None,
+    )
 
 
-PUBLISHED = published({**CHART, "title": "Chart 1"}, None)
+def figure_published(number: int) -> ev.ArtifactPublished:
+    return ev.ArtifactPublished(
+        kind="chart",
+        logical_id="l",
+        content_sha="s",
+        path=f".ockham/charts/{number}.vl.json",
+        title=f"Chart {number}",
+        figure={**CHART, "title": f"Chart {number}"},
+    )
+
+
 STARTED = ev.RunStarted(run_id="r1", request="plot it", model="scripted")
 ANSWERED = ev.LLMCallCompleted(model="scripted", prompt_tokens=10, completion_tokens=2)
 RUN: list[ev.AgentEvent] = [
@@ -59,7 +76,7 @@ RUN: list[ev.AgentEvent] = [
     step(1, done=True),
     ANSWERED,
     step(2, done=False),
-    PUBLISHED,
+    figure_published(1),
     step(2, done=True),
     ANSWERED,
     ev.RunCompleted(summary="There it is.", variables=("x",)),
@@ -211,7 +228,7 @@ async def test_chart_turn_is_under_80_kilobytes() -> None:
         },
     }
     sized = {**line, "data": {"values": rows}, "width": 520, "height": 320, "title": "Chart 1"}
-    chart = published(sized, None)
+    chart = figure_published(1).model_copy(update={"figure": sized})
     events = [each if not isinstance(each, ev.ArtifactPublished) else chart for each in RUN]
     await TurnRecord(static(area)).follow(stream(events))
     outputs = [{"data": each.data, "metadata": each.metadata} for each in area.displays]
