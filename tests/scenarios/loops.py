@@ -16,7 +16,7 @@ from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools
-from tests.session.session_steps import gather
+from tests.session.session_steps import gather as gather
 
 DONE = call("return_done", summary="ok")
 DOWN = ConnectionError("reset")
