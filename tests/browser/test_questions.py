@@ -27,6 +27,18 @@ def answers(cell: Locator) -> list[str]:
     return [each.partition(" → ")[2].partition(" (you chose)")[0] for each in given]
 
 
+def waiting(lab: Lab, earlier: int = 0) -> Locator:
+    """The cell of a question that waits, behind some that were answered."""
+    lab.new_notebook_with(f"asking({earlier + 1})")
+    cell = lab.run("%%agent\nplot the sales")
+    for each in FIVE[:earlier]:
+        cell.get_by_role("button", name=each).click()
+    expect(cell.locator(".pk-question-answered")).to_have_count(earlier)
+    expect(cell.get_by_role("button", name="west")).to_be_visible()
+    lab.wait_until_idle()
+    return cell
+
+
 def test_each_of_five_buttons_gives_its_answer(lab: Lab) -> None:
     lab.new_notebook_with("asking(5)")
     cell = lab.run("%%agent\nplot the sales")
@@ -77,10 +89,7 @@ def test_step_waits_for_button(lab: Lab, choice: str, is_set: bool) -> None:
 
 
 def test_orphaned_question_is_asked_again_by_show(lab: Lab) -> None:
-    lab.new_notebook_with("asking(1)")
-    cell = lab.run("%%agent\nplot the sales")
-    expect(cell.get_by_role("button", name="west")).to_be_visible()
-    lab.wait_until_idle()
+    waiting(lab)
     lab.save()
     lab.restart_kernel()
     lab.reload()
@@ -109,13 +118,7 @@ def test_orphaned_question_is_asked_again_by_show(lab: Lab) -> None:
 def test_click_in_page_that_was_loaded_again_ends_in_the_record_and_in_the_file(
     lab: Lab, earlier: int, is_reloaded: bool
 ) -> None:
-    lab.new_notebook_with(f"asking({earlier + 1})")
-    cell = lab.run("%%agent\nplot the sales")
-    for each in FIVE[:earlier]:
-        cell.get_by_role("button", name=each).click()
-    expect(cell.locator(".pk-question-answered")).to_have_count(earlier)
-    expect(cell.get_by_role("button", name="west")).to_be_visible()
-    lab.wait_until_idle()
+    waiting(lab, earlier)
     lab.save()
     if is_reloaded:
         lab.reload()
@@ -142,10 +145,7 @@ def test_click_in_page_that_was_loaded_again_ends_in_the_record_and_in_the_file(
 
 
 def test_click_after_reload_without_our_lab_extension_shows_record_in_widget(lab: Lab) -> None:
-    lab.new_notebook_with("asking(1)")
-    cell = lab.run("%%agent\nplot the sales")
-    expect(cell.get_by_role("button", name="west")).to_be_visible()
-    lab.wait_until_idle()
+    waiting(lab)
     lab.save()
     lab.page.route("**/parsimony-agent/static/*", lambda route: route.abort(), times=1)
     lab.reload()
@@ -173,10 +173,7 @@ def test_after_the_end_of_its_kernel_a_card_says_how_to_answer_and_has_no_dead_b
     lab: Lab, is_reloaded: bool, end: str
 ) -> None:
     """Lab drops what a kernel says once it is restarting, so the card says it from the start."""
-    lab.new_notebook_with("asking(1)")
-    cell = lab.run("%%agent\nplot the sales")
-    expect(cell.get_by_role("button", name="west")).to_be_visible()
-    lab.wait_until_idle()
+    cell = waiting(lab)
     if is_reloaded:
         lab.save()
         lab.reload()

@@ -5,6 +5,7 @@ from playwright.sync_api import Locator, expect
 
 from .lab import Lab
 from .probes import READABLE, contrasts, overflowing
+from .test_looks_in_lab import ask
 
 pytestmark = pytest.mark.browser
 
@@ -18,10 +19,7 @@ def words(area: Locator) -> list[str]:
 
 
 def test_live_record_reads_the_same_without_kernel(lab: Lab) -> None:
-    lab.new_notebook_with("tour()")
-    cell = lab.run("%%agent\nwhere does it rain most")
-    expect(cell.get_by_role("button", name="January")).to_be_visible()
-    lab.wait_until_idle()
+    cell = ask(lab)
     cell.get_by_role("button", name="January").click()
     expect(cell.get_by_role("region", name="Result")).to_be_visible()
     expect(cell.locator(".jp-OutputArea").get_by_role("button")).to_have_count(0)

@@ -18,9 +18,9 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import SessionError
+from parsimony_kernel.storage.journal import TurnRow
 from parsimony_kernel.storage.run_log import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from tests.extension.fake_session import FakeSession
 
 Said = Callable[..., str]
 
@@ -48,10 +48,12 @@ def told(
     *requests: SentRequest, named: str | None = None, number: int | None = None, share: str = ""
 ) -> Any:
     """What is told of a turn that sent these."""
-    session = FakeSession()
-    session.by_turn["1ab"] = [RunStarted(run_id="1ab", request="a", model="m")]
-    session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
-    session.sent_by_turn["2cd"] = list(requests)
+    rows = [TurnRow(f"{n}ab", "a.ipynb", "", n, "", "m", "done", "") for n in (1, 2)]
+    session = SimpleNamespace(
+        turns=lambda: rows,
+        sent={"1ab": (), "2ab": requests}.__getitem__,
+        events=lambda run_id: [RunStarted(run_id=run_id, request="b", model="m", share=share)],
+    )
     magics: Any = SimpleNamespace(session=session, name="%agent")
     return sent(magics, named, request=number)
 
@@ -133,16 +135,15 @@ def test_sent_text_is_neither_markup_nor_hidden(words: str) -> None:
 
 
 def test_oversized_text_loses_middle_and_says_how_to_see_it() -> None:
-    messages = [
-        {"role": "user", "content": f"begin{number} {'x' * 20_000}"} for number in range(60)
-    ]
+    long = "x" * 20_000
+    messages = [{"role": "user", "content": f"begin{number} {long}"} for number in range(20)]
     _, bundle = told(went(1, *messages))
     for shown in bundle.values():
         assert len(shown) < 300_000
         assert "begin0 " in shown
-        assert "begin59 " not in shown or "begin30 " not in shown
+        assert "begin19 " not in shown or "begin10 " not in shown
         assert "--request 1 shows it whole" in shown
-    assert "begin30 " in texts(told(went(1, *messages), number=1))
+    assert "begin10 " in texts(told(went(1, *messages), number=1))
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """A turn can be seen before anything heavy is imported for it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.notebooks.programs import python
 
 _PROGRAM = """
 import json, sys
@@ -28,14 +28,7 @@ print(json.dumps(seen))
 
 
 def test_first_sign_precedes_heavy_imports(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        cwd=tmp_path,
-        check=False,
-    )
+    ran = python("-c", _PROGRAM, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     first, *later = json.loads(ran.stdout.splitlines()[-1])
     assert first == ["Starting …", False, []]

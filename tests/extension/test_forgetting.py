@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from parsimony_agent.commands import forget, redo, reset, undo
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.session.session_steps import ASK, code, mine, turn
 
 Start = Callable[..., NotebookSession]
 
 DONE = call("return_done", summary="It is done.")
-ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 AREA = "async def area(width: int, height: int) -> int: return width * height"
 
 
@@ -27,19 +26,14 @@ def desk(session: NotebookSession) -> Any:
     return SimpleNamespace(session=session, name="%agent", turns=turns, user_cells=cells, left=left)
 
 
-async def turn(session: NotebookSession, cell: str, request: str) -> None:
-    async for _ in session.turn(request, cell_key=cell):
-        pass
-
-
 def statuses(session: NotebookSession) -> list[str]:
     return [each.status for each in session.turns()]
 
 
 async def test_turn_is_forgotten_by_number(scripted: Start) -> None:
     session = scripted(DONE, DONE)
-    await turn(session, "a", "first")
-    await turn(session, "b", "second")
+    await turn(session, "first", cell="a")
+    await turn(session, "second", cell="b")
     said = forget(desk(session), "1")
     assert statuses(session) == ["forgotten", "done"]
     assert isinstance(said, str)
@@ -53,8 +47,8 @@ async def test_turn_is_forgotten_by_number(scripted: Start) -> None:
 async def test_end_of_its_question_is_reported_and_closes_its_buttons(
     scripted: Start, ends: Callable[..., Any], why: str
 ) -> None:
-    session = scripted(call("run_code", code="x = 1"), ASK)
-    await turn(session, "a", "sum it")
+    session = scripted(code("x = 1"), ASK)
+    await turn(session, "sum it", cell="a")
     magics = desk(session)
     assert "Its question no longer waits." in str(ends(magics, "1"))
     assert magics.left == {session.turns()[0].run_id: f"The turn was {why}."}
@@ -62,8 +56,8 @@ async def test_end_of_its_question_is_reported_and_closes_its_buttons(
 
 
 async def test_redo_leaves_buttons_alone(scripted: Start) -> None:
-    session = scripted(call("run_code", code="x = 1"), ASK)
-    await turn(session, "a", "sum it")
+    session = scripted(code("x = 1"), ASK)
+    await turn(session, "sum it", cell="a")
     undo(desk(session), "1")
     magics = desk(session)
     assert "Its question waits again." in str(redo(magics, "1"))
@@ -72,7 +66,7 @@ async def test_redo_leaves_buttons_alone(scripted: Start) -> None:
 
 async def test_unknown_or_forgotten_turn_is_refused(scripted: Start) -> None:
     session = scripted(DONE)
-    await turn(session, "a", "first")
+    await turn(session, "first", cell="a")
     with pytest.raises(SessionError, match="no turn 7"):
         forget(desk(session), "7")
     forget(desk(session), "1")
@@ -82,11 +76,10 @@ async def test_unknown_or_forgotten_turn_is_refused(scripted: Start) -> None:
 
 async def test_reset_previews_and_needs_yes(scripted: Start) -> None:
     session = scripted(DONE, DONE, ASK)
-    await turn(session, "a", "first")
-    await turn(session, "b", "second")
-    await turn(session, "c", "third")
-    with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
-        await session.executor.execute(AREA)
+    await turn(session, "first", cell="a")
+    await turn(session, "second", cell="b")
+    await turn(session, "third", cell="c")
+    await mine(session, AREA)
     session.tools.add("area")
     session.set_model(ScriptedModel([], name="another"))
     forget(desk(session), "1")

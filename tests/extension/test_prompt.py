@@ -1,14 +1,17 @@
-"""The buttons below a question."""
+"""The buttons below a question, and the one that stops a turn."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ipywidgets.widgets.widget import _instances as live_widgets
 
-from parsimony_agent.controls import Prompt
+from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
+from parsimony_kernel.core.cancellation import CancellationRequest
 from tests.extension.output_area import click
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 CHOICES = ("by year", "by <b>origin</b>", "by maker", "by weight", "all of it")
 
 
@@ -86,7 +89,7 @@ def test_unusable_reply_reopens_prompt_with_reason(prompt: Prompt, replies: list
 
 
 def test_settled_prompt_is_text(prompt: Prompt, replies: list[str]) -> None:
-    assert "application/vnd.jupyter.widget-view+json" in prompt.bundle()[0]
+    assert WIDGET in prompt.bundle()[0]
     prompt.settle("Answered: by <b>origin</b>")
     data, _ = prompt.bundle()
     assert set(data) == {"text/plain", "text/html"}
@@ -152,3 +155,40 @@ def test_reloaded_page_gets_states_of_all_widgets_after_an_answer() -> None:
     left = [live_widgets[each] for each in live_widgets.keys() - before]
     assert left
     assert all(each.get_state() for each in left)
+
+
+# The button that stops a turn.
+
+
+def test_stop_button_describes_itself() -> None:
+    button = StopButton(lambda: None)
+    assert button.widget.description == "Stop"
+    assert "Stops this turn" in button.widget.tooltip
+    data, _ = button.bundle()
+    assert WIDGET in data
+    assert data["text/plain"] == "Interrupt the kernel to stop this turn."
+
+
+def test_settled_stop_button_is_gone_and_late_click_ignored() -> None:
+    request = CancellationRequest()
+    button = StopButton(request.set)
+    button.settle("")
+    click(button.widget)
+    assert not request.is_set
+    data, _ = button.bundle()
+    assert not any(each.strip() for each in data.values())
+
+
+def test_settled_stop_button_is_hidden_at_once_and_closed_when_no_page_can_be_drawing_it() -> None:
+    first, *others = [StopButton(lambda: None) for _ in range(21)]
+    first.settle("")
+    assert first.widget.comm is not None
+    assert first.widget.layout.display == "none"
+    for button in others:
+        button.settle("")
+    assert first.widget.comm is None
+
+
+def test_no_kernel_hears_no_click() -> None:
+    assert not is_heard_mid_cell(SimpleNamespace())
+    assert not is_heard_mid_cell(SimpleNamespace(kernel=None))

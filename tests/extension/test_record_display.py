@@ -217,21 +217,6 @@ async def test_static_emits_nothing_until_segment_ends(cut: int) -> None:
     assert [display.display_id for display in turn.area.displays] == [None] * 3
 
 
-async def test_rerun_changes_only_metadata() -> None:
-    first, again = OutputArea(), OutputArea()
-    other = [
-        event.model_copy(update={"run_id": "r2"})
-        if isinstance(event, ev.RunStarted)
-        else event.model_copy(update={"duration_s": 9.9, "prompt_tokens": 77})
-        if isinstance(event, ev.LLMCallCompleted)
-        else event
-        for event in RUN
-    ]
-    await TurnRecord(static(first)).follow(stream(RUN))
-    await TurnRecord(static(again)).follow(stream(other))
-    assert [each.data for each in first.displays] == [each.data for each in again.displays]
-
-
 async def test_chart_turn_is_under_80_kilobytes() -> None:
     area = OutputArea()
     rows = [{"month": f"20{12 + at // 12}-{at % 12 + 1:02}", "m": at * 37 % 29} for at in range(48)]
@@ -393,17 +378,6 @@ async def test_only_changes_are_redrawn() -> None:
     assert area.updates == drawn
 
 
-async def test_turn_goes_on_in_the_outputs_of_its_question() -> None:
-    area = OutputArea()
-    record = TurnRecord(live(area))
-    await record.follow(stream(RUN[:4]))
-    await record.follow(stream(RUN[4:]))
-    head, chart, work = area.displays
-    assert head.text.startswith("There it is.")
-    assert VEGA in chart.data
-    assert work.text.index("x = 1") < work.text.index("x = 2")
-
-
 async def test_drawing_error_does_not_end_run(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
@@ -417,26 +391,6 @@ async def test_drawing_error_does_not_end_run(caplog: pytest.LogCaptureFixture) 
     assert isinstance(record.trouble, OSError)
     assert "could not be drawn (OSError)" in caplog.text
     assert "evil" not in caplog.text
-
-
-async def test_cancelled_record_closes_its_stream() -> None:
-    closed = []
-
-    async def endless() -> AsyncIterator[ev.AgentEvent]:
-        try:
-            yield STARTED
-            await asyncio.Event().wait()
-        finally:
-            closed.append(True)
-
-    record = TurnRecord(live(OutputArea()))
-    task = asyncio.create_task(record.follow(endless()))
-    await settle()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert closed == [True]
-    assert not record.is_followed
 
 
 class Terminal(io.StringIO):

@@ -1,9 +1,10 @@
-"""Turns in cells, after clicks and after answers, on a session that is written down."""
+"""Turns in cells, after clicks and after answers, whose model plays a script."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,27 +21,42 @@ from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.core.choices import APPROVAL, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.manual_clock import ManualClock
-from tests.extension.fake_session import FakeSession, Segment, asks
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from tests.extension.output_area import OutputArea
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-DONE = ev.RunCompleted(summary="Finished as asked.")
+DONE = call("return_done", summary="Finished as asked.")
+
+
+def asks(question: str, *choices: str) -> Completion:
+    return call("ask_user", question=question, choices=list(choices))
+
+
 ASKS = asks("Which one?", "alpha", "beta")
-CALL = {"tool_name": "run_code", "tool_call_id": "c1", "tool_type": "code"}
-# A step that waits for leave, and the question about it.
-HELD = (
-    ev.ToolEvent(**CALL, arguments={"code": "drop(everything)\n", "purpose": "Tidy up"}),
-    ev.ToolEvent(**CALL, completed=True, ok=True, result={"waiting": "approval"}),
-    asks("May it run?", "Allow", "Refuse"),
-)
+TAKEN = calls(DONE, text="Taken.")
+# A step that waits for leave where every step is asked about.
+HELD = call("run_code", code="tidy = 1", purpose="Tidy up")
 
 
-def waiting() -> Segment:
-    """A turn that waits until it is stopped."""
-    return [ev.TextDelta(content="Waiting."), asyncio.Event(), DONE]
+class Waiting(ScriptedModel):
+    """Says that it waits, and waits for its gate before the answers after ``free`` of them."""
+
+    def __init__(self, *steps: Step, free: int = 0) -> None:
+        super().__init__(steps)
+        self.gate, self._free = asyncio.Event(), free
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        if len(self.requests) >= self._free:
+            yield Delta(text="It waits for its gate, and")
+            await self.gate.wait()
+        async for each in super().stream(request):
+            yield each
 
 
 class FrontEnd:
@@ -71,7 +87,7 @@ class _HearingKernel:
 
 def turns_of(
     shell: Any,
-    session: FakeSession,
+    session: NotebookSession,
     cells: Cells,
     settings: ParsimonyAgent,
     clock: Any = SYSTEM_CLOCK,
@@ -86,13 +102,15 @@ class Notebook:
 
     def __init__(
         self,
-        *segments: Segment,
+        scripted: Callable[..., NotebookSession],
+        *steps: Step,
+        model: ScriptedModel | None = None,
         named: bool = True,
         hears_mid_cell: bool = False,
         allow_stdin: bool = False,
         **environ: str,
     ) -> None:
-        self.session = FakeSession(*segments)
+        self.session = scripted(*steps, model=model)
         self.clock = ManualClock(auto=False)
         self._named = named
         self._allow_stdin = allow_stdin
@@ -158,6 +176,22 @@ class Notebook:
             self.clock.advance(1.0)
         await settle()
 
+    async def run_to_its_end(self) -> None:
+        """Let time pass until no turn runs."""
+        while self.session.running:
+            await self.pass_seconds(1)
+
+    @property
+    def told(self) -> tuple[ev.AgentEvent, ...]:
+        """The events of the first turn on record."""
+        return self.session.events(self.session.turns()[0].run_id)
+
+    @property
+    def replies(self) -> list[str]:
+        """What turns were answered, in order."""
+        told = [each for row in self.session.turns() for each in self.session.events(row.run_id)]
+        return [each.reply for each in told if isinstance(each, ev.RunStarted) and each.reply]
+
     @property
     def area(self) -> OutputArea:
         """The outputs of the newest cell."""
@@ -177,8 +211,17 @@ class Notebook:
         return prompt
 
 
+Open = Callable[..., Notebook]
+
+
+@pytest.fixture
+def opened(scripted: Callable[..., NotebookSession]) -> Open:
+    """Opens a notebook whose model plays the steps that are given."""
+    return partial(Notebook, scripted)
+
+
 async def settle() -> None:
-    for _ in range(50):
+    for _ in range(100):
         await asyncio.sleep(0)
 
 
@@ -191,16 +234,17 @@ def widgets(area: OutputArea) -> int:
     return sum(display.is_widget for display in area.displays)
 
 
-async def test_turn_is_shown_in_its_cell() -> None:
-    notebook = Notebook([ev.TextDelta(content="Working."), DONE])
+async def test_turn_is_shown_in_its_cell(opened: Open) -> None:
+    notebook = opened(TAKEN)
     area = notebook.begin("c1")
-    request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
+    request = CellRequest("plot it", {"max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
-    assert notebook.session.requests == [
-        ("plot it", "c1", TurnOptions("m", max_iterations=3, max_execution_time_s=60.0))
-    ]
-    assert area.texts[0] == "Finished as asked."
-    assert "Working." in area.text
+    begun = notebook.told[0]
+    assert isinstance(begun, ev.RunStarted)
+    assert (begun.request, begun.max_iterations, begun.max_execution_time_s) == ("plot it", 3, 60)
+    assert notebook.session.turns()[0].cell_key == "c1"
+    assert area.texts[0].startswith("Finished as asked.\n")
+    assert "Taken." in area.text
     assert "plot it" not in area.text
     assert widgets(area) == 0
 
@@ -211,9 +255,9 @@ async def test_turn_is_shown_in_its_cell() -> None:
     ids=["on record", "its journal was deleted"],
 )
 async def test_question_has_buttons_and_stops_queue(
-    monkeypatch: pytest.MonkeyPatch, is_on_record: bool, how: str
+    opened: Open, monkeypatch: pytest.MonkeyPatch, is_on_record: bool, how: str
 ) -> None:
-    notebook = Notebook([ASKS])
+    notebook = opened(ASKS)
     if not is_on_record:
         for name in ("pending", "turns"):
             monkeypatch.setattr(notebook.session, name, lambda: ())
@@ -226,8 +270,8 @@ async def test_question_has_buttons_and_stops_queue(
     assert [each.is_widget for each in area.displays] == [False, False, True, False]
 
 
-async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
-    notebook = Notebook([ASKS])
+async def test_question_that_is_left_says_why_in_place_of_its_buttons(opened: Open) -> None:
+    notebook = opened(ASKS)
     area = await notebook.asked()
     (run_id,) = notebook.turns._records
     notebook.turns.leave(run_id, "The turn was undone.")
@@ -235,37 +279,37 @@ async def test_question_that_is_left_says_why_in_place_of_its_buttons() -> None:
     assert "The turn was undone." in area.text
 
 
-async def test_click_continues_in_asking_cell() -> None:
-    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
+async def test_click_continues_in_asking_cell(opened: Open) -> None:
+    notebook = opened(ASKS, TAKEN)
     area = await notebook.asked()
     shown = len(area.displays)
     notebook.begin("c2")
     clicked = notebook.prompt
     await click(notebook.buttons[1])
-    assert notebook.session.replies == [("10ab", "beta")]
+    assert notebook.replies == ["beta"]
     assert len(area.displays) == shown
     assert widgets(area) == 0
-    assert area.texts[0] == "Finished as asked.\n\nWhich one? → beta (you chose)"
+    assert area.texts[0].startswith("Finished as asked.\n\nWhich one? → beta (you chose)\n")
     assert "Your answer" not in area.text
     assert "Finished as asked." in clicked.widget.children[0].value
 
 
-async def test_continuation_asking_again_gets_buttons() -> None:
-    notebook = Notebook([ASKS], [asks("And then?", "gamma")], [DONE])
+async def test_continuation_asking_again_gets_buttons(opened: Open) -> None:
+    notebook = opened(ASKS, asks("And then?", "gamma"), DONE)
     area = await notebook.asked()
     shown = len(area.displays)
     await click(notebook.buttons[0])
     assert widgets(area) == 1
     await click(notebook.buttons[0])
     assert len(area.displays) == shown
-    assert [reply for _, reply in notebook.session.replies] == ["alpha", "gamma"]
+    assert notebook.replies == ["alpha", "gamma"]
     assert widgets(area) == 0
     order = [area.text.index(words) for words in ("Finished as", "Which one?", "And then? → gamma")]
     assert order == sorted(order)
 
 
-async def test_answer_in_another_cell_closes_buttons() -> None:
-    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), DONE])
+async def test_answer_in_another_cell_closes_buttons(opened: Open) -> None:
+    notebook = opened(ASKS, TAKEN)
     first = await notebook.asked()
     second = await notebook.answer("2")
     assert widgets(first) == 0
@@ -275,19 +319,19 @@ async def test_answer_in_another_cell_closes_buttons() -> None:
     assert "plot it" not in second.text
 
 
-async def test_answer_after_restart_needs_no_buttons() -> None:
-    notebook = Notebook([ASKS], [DONE])
+async def test_answer_after_restart_needs_no_buttons(opened: Open) -> None:
+    notebook = opened(ASKS, DONE)
     first = await notebook.asked()
     before = list(first.texts)
     notebook.start_process()
     second = await notebook.answer("alpha and more")
-    assert notebook.session.replies == [("10ab", "alpha and more")]
+    assert notebook.replies == ["alpha and more"]
     assert "Finished as asked." in second.text
     assert first.texts == before
 
 
-async def test_show_after_restart_finds_the_question_with_live_buttons() -> None:
-    notebook = Notebook([ASKS], [DONE], [DONE])
+async def test_show_after_restart_finds_the_question_with_live_buttons(opened: Open) -> None:
+    notebook = opened(ASKS, DONE, DONE)
     await notebook.asked()
     notebook.start_process()
     await notebook.ask("c3")
@@ -300,8 +344,8 @@ async def test_show_after_restart_finds_the_question_with_live_buttons() -> None
     assert widgets(area) == 0
 
 
-async def test_showing_question_again_leaves_one_prompt() -> None:
-    notebook = Notebook([ASKS])
+async def test_showing_question_again_leaves_one_prompt(opened: Open) -> None:
+    notebook = opened(ASKS)
     first = await notebook.asked()
     second = notebook.begin("c2")
     notebook.turns.show("1")
@@ -309,17 +353,18 @@ async def test_showing_question_again_leaves_one_prompt() -> None:
     assert "shown again" in first.text
 
 
-async def test_rerun_cell_closes_earlier_prompt() -> None:
-    notebook = Notebook([ASKS], [DONE])
+async def test_rerun_cell_closes_earlier_prompt(opened: Open) -> None:
+    notebook = opened(ASKS, DONE)
     first = await notebook.asked()
     await notebook.ask()
     assert widgets(first) == 0
 
 
 async def test_here_continues_at_question_and_shows_caller(
+    opened: Open,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    notebook = Notebook([ASKS], [asks("See https://evil.example?", "gamma")])
+    notebook = opened(ASKS, asks("See https://evil.example?", "gamma"))
     area = await notebook.asked()
     caller = await notebook.answer("1", "cli", here=True)
     assert "https://evil.example" in area.text
@@ -332,8 +377,8 @@ async def test_here_continues_at_question_and_shows_caller(
     assert capsys.readouterr() == ("", "")
 
 
-async def test_here_without_cell_shows_continuation() -> None:
-    notebook = Notebook([ASKS], [DONE])
+async def test_here_without_cell_shows_continuation(opened: Open) -> None:
+    notebook = opened(ASKS, DONE)
     await notebook.asked()
     notebook.start_process()
     caller = await notebook.answer("1", "cli", here=True)
@@ -342,9 +387,9 @@ async def test_here_without_cell_shows_continuation() -> None:
 
 
 @pytest.mark.parametrize("display", ["static", "live"])
-async def test_headless_question_fails_cell_when_requested(display: str) -> None:
+async def test_headless_question_fails_cell_when_requested(opened: Open, display: str) -> None:
     how: Any = {"PARSIMONY_ON_QUESTION": "raise", "PARSIMONY_DISPLAY": display}
-    notebook = Notebook([ASKS], named=False, **how)
+    notebook = opened(ASKS, named=False, **how)
     with pytest.raises(QuestionUnanswered) as caught:
         await notebook.ask("")
     assert "Which one?" in notebook.area.text
@@ -352,29 +397,20 @@ async def test_headless_question_fails_cell_when_requested(display: str) -> None
     assert "Which one" not in str(caught.value)
 
 
-async def test_stopped_turn_stops_queue() -> None:
-    notebook = Notebook(waiting())
-    task = await notebook.begun()
-    assert notebook.session.stop()
-    with pytest.raises(TurnStopped):
-        await task
-    assert "stopped" in notebook.area.text.lower()
-
-
 @pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
-async def test_cancelled_cell_shows_how_turn_ended(named: bool) -> None:
-    notebook = Notebook(waiting(), named=named)
+async def test_cancelled_cell_shows_how_turn_ended(opened: Open, named: bool) -> None:
+    notebook = opened(model=Waiting(DONE), named=named)
     task = await notebook.begun()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
+    assert isinstance(notebook.told[-1], ev.RunCancelled)
     assert "the cell was cancelled" in notebook.area.text
 
 
-async def test_click_during_turn_can_be_repeated() -> None:
-    gate = asyncio.Event()
-    notebook = Notebook([ASKS], [gate, DONE], [DONE])
+async def test_click_during_turn_can_be_repeated(opened: Open) -> None:
+    model = Waiting(ASKS, DONE, DONE, free=1)
+    notebook = opened(model=model)
     area = await notebook.asked()
     running = await notebook.begun("c2", "another")
     first = notebook.buttons[0]
@@ -382,36 +418,36 @@ async def test_click_during_turn_can_be_repeated() -> None:
     assert "is still running" in notebook.prompt.said
     assert not first.disabled
     assert widgets(area) == 1
-    gate.set()
+    model.gate.set()
     await running
     await click(first)
-    assert notebook.session.replies == [("10ab", "alpha")]
+    assert notebook.replies == ["alpha"]
     assert "Finished as asked." in area.text
 
 
-async def test_error_behind_click_is_shown_at_turn(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_error_behind_click_is_shown_at_turn(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_late: bool
+) -> None:
     caplog.set_level(logging.INFO)
-    notebook = Notebook([ASKS])
-    area = await notebook.asked()
-    await click(notebook.buttons[0])
-    assert "The turn broke off (AssertionError: no segment is left" in notebook.prompt.said
-    assert not notebook.buttons[0].disabled
-    assert widgets(area) == 1
-    assert "broke off (AssertionError)" in caplog.text
-    assert "no segment" not in caplog.text
 
-
-async def test_late_error_is_shown_at_question() -> None:
-    def lost() -> Iterator[ev.AgentEvent]:
-        yield ev.TextDelta(content="Taken.")
+    async def lost(*_: Any, **__: Any) -> AsyncIterator[ev.AgentEvent]:
+        if is_late:
+            yield ev.TextDelta(content="Taken.")
         raise RuntimeError("the line is cut")
 
-    notebook = Notebook([ASKS], lost())  # type: ignore[arg-type]
+    notebook = opened(ASKS)
     area = await notebook.asked()
+    prompt = notebook.prompt
+    monkeypatch.setattr(notebook.session, "resume", lost)
     await click(notebook.buttons[0])
-    assert "The turn broke off (RuntimeError: the line is cut)." in area.text
-    assert "Taken." in area.text
-    assert widgets(area) == 0
+    told = area.text if is_late else prompt.said
+    assert "The turn broke off (RuntimeError: the line is cut)." in told
+    assert ("Taken." in area.text) is is_late
+    assert prompt.buttons[0].disabled is is_late
+    assert widgets(area) == (0 if is_late else 1)
+    assert "broke off (RuntimeError)" in caplog.text
+    assert "the line" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -422,15 +458,17 @@ async def test_late_error_is_shown_at_question() -> None:
         ({"turn": "1"}, "Turn 1 does not wait for an answer; %agent show 1 draws it."),
     ],
 )
-async def test_answer_to_nothing_is_one_sentence(turn: dict[str, str], sentence: str) -> None:
-    notebook = Notebook([DONE])
+async def test_answer_to_nothing_is_one_sentence(
+    opened: Open, turn: dict[str, str], sentence: str
+) -> None:
+    notebook = opened(DONE)
     await notebook.ask()
     with pytest.raises((TurnError, SessionError), match=sentence):
         await notebook.answer("1", **turn)
 
 
-async def test_answering_cell_may_rerun_without_question() -> None:
-    notebook = Notebook([ASKS], [DONE], [DONE], [ASKS], [DONE])
+async def test_answering_cell_may_rerun_without_question(opened: Open) -> None:
+    notebook = opened(ASKS, DONE, DONE, ASKS, DONE)
     await notebook.asked()
     for is_asked in (True, False):
         area = await notebook.answer("1")
@@ -441,11 +479,11 @@ async def test_answering_cell_may_rerun_without_question() -> None:
         await notebook.answer("2")
     await notebook.asked()
     await notebook.answer("1")
-    assert len(notebook.session.replies) == 2
+    assert len(notebook.replies) == 2
 
 
-async def test_rerun_answering_cell_approves_nothing_else() -> None:
-    notebook = Notebook([ASKS], [DONE], [*HELD], [DONE])
+async def test_rerun_answering_cell_approves_nothing_else(opened: Open) -> None:
+    notebook = opened(ASKS, DONE, HELD, DONE, PARSIMONY_APPROVE="ask")
     await notebook.asked()
     await notebook.answer("1")
     asking = await notebook.begun("c5", seconds=1)
@@ -453,18 +491,18 @@ async def test_rerun_answering_cell_approves_nothing_else() -> None:
         await asking
     await notebook.ask()
     assert "Nothing to answer" in (await notebook.answer("1")).text
-    assert len(notebook.session.replies) == 1
+    assert len(notebook.replies) == 1
 
 
-async def test_answering_cell_after_click_lets_run_all_continue() -> None:
-    notebook = Notebook([DONE])
+async def test_answering_cell_after_click_lets_run_all_continue(opened: Open) -> None:
+    notebook = opened(DONE)
     notebook.session.answers = {"Which?": "1"}
     await notebook.ask()
     assert "Nothing to answer" in (await notebook.answer("1")).text
 
 
-async def test_invalid_choice_leaves_question_open() -> None:
-    notebook = Notebook([ASKS], [DONE])
+async def test_invalid_choice_leaves_question_open(opened: Open) -> None:
+    notebook = opened(ASKS, DONE)
     area = await notebook.asked()
     with pytest.raises(SessionError, match="There is no choice 3"):
         await notebook.answer("3")
@@ -473,50 +511,53 @@ async def test_invalid_choice_leaves_question_open() -> None:
     assert "Finished as asked." in area.text
 
 
-async def test_every_answer_path_names_its_question() -> None:
-    notebook = Notebook([ASKS], [asks("And then?", "gamma")], [asks("Last?", "delta")], [DONE])
+async def test_answer_is_for_the_question_that_was_read(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = opened(ASKS, asks("Delete all?", "yes", "no"))
     await notebook.asked()
+    read = notebook.session.pending()
     await click(notebook.buttons[0])
-    await click(notebook.buttons[0])
-    await notebook.answer("1")
-    assert notebook.session.nonces == ["Which one?", "And then?", "Last?"]
+    monkeypatch.setattr(notebook.session, "pending", lambda: read)
+    with pytest.raises(SessionError, match="answered already"):
+        await notebook.answer("1")
 
 
-async def test_outdated_button_is_refused_in_place() -> None:
+async def test_outdated_button_is_refused_in_place(opened: Open) -> None:
     """Another process answered, and the turn asked something else: the click is not for that."""
-    notebook = Notebook([ASKS], [asks("Delete all?", "yes", "no")], [DONE])
+    notebook = opened(ASKS, asks("Delete all?", "yes", "no"), DONE)
     area = await notebook.asked()
-    async for _ in notebook.session.resume("1", turn_id="10ab"):
+    async for _ in notebook.session.resume("1"):
         pass
     await click(notebook.buttons[0])
-    assert notebook.session.replies == [("10ab", "alpha")]
-    assert "Another question of this turn is waiting." in area.text
+    assert notebook.replies == ["alpha"]
+    assert "This question was answered already" in area.text
     assert widgets(area) == 0
 
 
-async def test_stop_while_opening_session_stops_turn() -> None:
-    notebook = Notebook(waiting())
+async def test_stop_while_opening_session_stops_turn(opened: Open) -> None:
+    notebook = opened(model=Waiting(DONE))
     notebook.begin("c1")
     stop = CancellationRequest()
     stop.set()
     with pytest.raises(TurnStopped):
         await notebook.turns.ask(CellRequest("plot it"), notebook.cells.next_turn("plot it"), stop)
-    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
+    assert isinstance(notebook.told[-1], ev.RunCancelled)
 
 
-async def test_cell_cancelled_by_stop_ends_quietly() -> None:
-    notebook = Notebook(waiting())
+async def test_cell_cancelled_by_stop_ends_quietly(opened: Open) -> None:
+    notebook = opened(model=Waiting(DONE))
     task = await notebook.begun()
-    notebook.session.cancelled_for = "stopped by the user"
+    notebook.session.stop()
     task.cancel()
     with pytest.raises(TurnStopped):
         await task
 
 
 @pytest.mark.parametrize("display", ["static", "live"])
-async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(display: str) -> None:
+async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(opened: Open, display: str) -> None:
     """As nbclient runs it: cells without names, nobody to type."""
-    notebook = Notebook([ASKS], named=False, PARSIMONY_DISPLAY=display)
+    notebook = opened(ASKS, named=False, PARSIMONY_DISPLAY=display)
     area = await notebook.ask("")
     assert "Which one?" in area.text
     assert display == "live" or area.updates == 0
@@ -528,25 +569,26 @@ async def test_a_batch_gets_no_buttons_and_its_cell_is_fine(display: str) -> Non
     assert widgets(again) == 0
 
 
-async def test_frontend_without_cell_ids_gets_buttons() -> None:
-    notebook = Notebook([ASKS], named=False, allow_stdin=True, PARSIMONY_DISPLAY="live")
+async def test_frontend_without_cell_ids_gets_buttons(opened: Open) -> None:
+    notebook = opened(ASKS, named=False, allow_stdin=True, PARSIMONY_DISPLAY="live")
     assert widgets(await notebook.asked("")) == 1
 
 
-async def test_approval_has_no_text_field() -> None:
-    notebook = Notebook([*HELD], [DONE])
+async def test_approval_has_no_text_field(opened: Open) -> None:
+    notebook = opened(HELD, DONE, PARSIMONY_APPROVE="ask")
     # Its code is drawn before it waits, at the pace of all drawing.
     asking = await notebook.begun(seconds=1)
     area = notebook.area
     with pytest.raises(QuestionPending):
         await asking
-    assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
+    assert [each.description for each in notebook.buttons] == list(labels_of(APPROVAL))
     assert "Tidy up" in area.texts[0]
     assert notebook.prompt.field not in [
         each for row in notebook.prompt.widget.children for each in getattr(row, "children", ())
     ]
     await click(notebook.buttons[0])
-    assert notebook.session.replies == [("10ab", "Allow")]
+    await notebook.run_to_its_end()
+    assert notebook.session.executor.variables() == {"tidy": 1}
     assert widgets(area) == 0
     assert "Finished as asked." in area.text
 
@@ -563,8 +605,8 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
     return [each.widget for each in controls if each.widget.model_id in shown]
 
 
-async def test_continuation_has_stop_button() -> None:
-    notebook = Notebook([ASKS], [ev.TextDelta(content="Taken."), asyncio.Event(), DONE])
+async def test_continuation_has_stop_button(opened: Open) -> None:
+    notebook = opened(model=Waiting(ASKS, DONE, free=1))
     area = await notebook.asked()
     shown = len(area.displays)
     await click(notebook.buttons[0])
@@ -572,27 +614,30 @@ async def test_continuation_has_stop_button() -> None:
     (stop,) = stop_buttons(notebook, area)
     assert "Stops this turn" in stop.tooltip
     await click(stop)
-    assert isinstance(notebook.session.events("10ab")[-1], ev.RunCancelled)
+    assert isinstance(notebook.told[-1], ev.RunCancelled)
     assert widgets(area) == 0
     assert len(area.displays) == shown
     assert "stopped" in area.text.lower()
+    assert "It waits for its gate," in area.text
 
 
 @pytest.mark.parametrize("hears", [True, False])
-async def test_running_cell_has_button_where_clicks_arrive(hears: bool) -> None:
-    gate = asyncio.Event()
-    notebook = Notebook([ev.TextDelta(content="Waiting."), gate, DONE], hears_mid_cell=hears)
+async def test_running_cell_has_button_where_clicks_arrive(opened: Open, hears: bool) -> None:
+    model = Waiting(DONE)
+    notebook = opened(model=model, hears_mid_cell=hears)
     task = await notebook.begun(seconds=2)
     area = notebook.area
     assert len(stop_buttons(notebook, area)) == hears
-    gate.set()
+    model.gate.set()
     await task
     assert widgets(area) == 0
     assert "Finished as asked." in area.text
 
 
-async def test_terminal_question_names_how_to_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    session = FakeSession([ASKS], [DONE])
+async def test_terminal_question_names_how_to_answer(
+    scripted: Callable[..., NotebookSession], capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = scripted(ASKS, DONE)
     # Its name is that of the publisher which prints.
     publisher = type("DisplayPublisher", (), {})()
     shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
@@ -603,12 +648,12 @@ async def test_terminal_question_names_how_to_answer(capsys: pytest.CaptureFixtu
     assert "%agent answer NUMBER" in asked
     assert asked.count("plot it") == 1
     await turns.answer("2")
-    assert session.replies == [("10ab", "beta")]
+    assert session.turns()[0].status == "done"
     assert capsys.readouterr().out.count("Finished as asked.") == 1
 
 
 async def test_notebook_with_answering_cell_runs_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = [
         {"cell_type": "code", "id": "c1", "source": ["%%agent\n", "plot it"]},
@@ -618,16 +663,16 @@ async def test_notebook_with_answering_cell_runs_through(
     path = tmp_path / "n.ipynb"
     path.write_text(json.dumps({"cells": cells}))
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    notebook = Notebook([ASKS], [DONE])
+    notebook = opened(ASKS, DONE)
     area = await notebook.ask()
     assert widgets(area) == 1
     await notebook.answer("2")
     path.write_text(json.dumps({"cells": cells[:2]}))
-    await Notebook([ASKS]).asked()
+    await opened(ASKS).asked()
 
 
-async def test_first_sign_is_replaced_or_withdrawn() -> None:
-    notebook = Notebook([DONE])
+async def test_first_sign_is_replaced_or_withdrawn(opened: Open) -> None:
+    notebook = opened(DONE)
     area = notebook.begin("c1")
     sign = Displays(outlet_of(notebook.shell))
     sign.say("Starting …")
@@ -637,7 +682,7 @@ async def test_first_sign_is_replaced_or_withdrawn() -> None:
     )
     sign.withdraw()
     assert len(area.displays) == 3
-    assert area.texts[0] == "Finished as asked."
+    assert area.texts[0].startswith("Finished as asked.\n")
     nothing = Displays(outlet_of(notebook.shell))
     nothing.say("Starting …")
     nothing.withdraw()

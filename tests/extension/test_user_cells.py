@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,28 @@ import pytest
 
 from parsimony_agent import user_cells
 from parsimony_agent.extension import install
-from parsimony_kernel.core.events import RunCompleted
+from parsimony_kernel.execution.executor import NotebookExecutor
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger
-from tests.extension.fake_session import FakeSession
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.testing.scripted import call
 
-DONE = RunCompleted(summary="Finished.")
-
-
-@pytest.fixture
-def session() -> FakeSession:
-    return FakeSession([DONE], [DONE], [DONE])
+DONE = call("return_done", summary="Finished.")
 
 
 @pytest.fixture
-def shell(bare_shell: Any, session: FakeSession) -> Any:
+def session(bare_shell: Any, scripted: Callable[..., NotebookSession]) -> NotebookSession:
+    return scripted(DONE, DONE, DONE, executor=NotebookExecutor(bare_shell))
+
+
+@pytest.fixture
+def shell(bare_shell: Any, session: NotebookSession) -> Any:
     install(bare_shell, session_factory=lambda _: session)
     return bare_shell
 
 
 @pytest.fixture
-def ledger(session: FakeSession) -> OriginLedger:
-    ledger: OriginLedger = session.executor.origin_ledger
-    return ledger
+def ledger(session: NotebookSession) -> OriginLedger:
+    return session.executor.origin_ledger
 
 
 CELLS = ("a = [1]", "b = a\nc = 3", "d = [*a, c]", "b.append(2)", "del c")
@@ -59,19 +60,14 @@ def test_cells_before_and_after_first_turn_are_tracked(
     assert changed.code.strip() == "b.append(2)"
 
 
-def test_agent_cell_is_not_users(shell: Any, session: FakeSession, ledger: OriginLedger) -> None:
-    turn = session.turn
-
-    def binding(*args: Any, **kwargs: Any) -> Any:
-        shell.user_ns["made_by_the_agent"] = 1
-        return turn(*args, **kwargs)
-
-    session.turn = binding  # type: ignore[method-assign]
-    shell.run_cell("%%agent\nplot it")
-    assert shell.user_ns["made_by_the_agent"] == 1
-    assert ledger.get("made_by_the_agent") is None
-    shell.run_cell("x = made_by_the_agent")
-    assert ledger.get("x") is not None
+def test_agent_cell_is_not_users(bare_shell: Any, scripted: Callable[..., NotebookSession]) -> None:
+    made = call("run_code", code="made = 1")
+    session = scripted(made, DONE, executor=NotebookExecutor(bare_shell))
+    install(bare_shell, session_factory=lambda _: session)
+    bare_shell.run_cell("%%agent\nplot it")
+    bare_shell.run_cell("x = made")
+    origins = [session.executor.origin_ledger.get(name) for name in ("made", "x")]
+    assert [origin and origin.actor for origin in origins] == ["agent", "user"]
 
 
 def test_failing_and_nested_cells_are_tracked(shell: Any, ledger: OriginLedger) -> None:
@@ -142,7 +138,6 @@ def test_raising_values_show_nothing(
 
 def test_raising_listener_shows_nothing(
     shell: Any,
-    session: FakeSession,
     ledger: OriginLedger,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -1,14 +1,14 @@
 """Notebooks with agent cells that nobody watches: nbclient and papermill."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
+
+from tests.notebooks.programs import python
 
 from .conftest import execute, notebook_of
 
@@ -65,15 +65,8 @@ def papermill(
 ) -> tuple[subprocess.CompletedProcess[str], Any]:
     """What ``papermill`` said and made of ``notebook`` in ``folder``."""
     nbformat.write(notebook, folder / "given.ipynb")
-    done = subprocess.run(
-        [sys.executable, "-m", "papermill", "given.ipynb", "made.ipynb", *options],
-        cwd=folder,
-        env={**os.environ, "IPYTHONDIR": str(folder / ".ipython")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    given = ("papermill", "given.ipynb", "made.ipynb", *options)
+    done = python("-m", *given, folder=folder, IPYTHONDIR=str(folder / ".ipython"))
     return done, nbformat.read(folder / "made.ipynb", as_version=4)
 
 

@@ -1,12 +1,11 @@
 """The example notebooks, compared with what is saved in them by plain ``pytest --nbval``."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.notebooks.programs import python
 
 from .overlays import INSTALLED, environment_of
 
@@ -14,19 +13,6 @@ pytestmark = pytest.mark.kernel
 
 EXAMPLES = Path(__file__).parents[2] / "notebooks"
 OLDER = "6.31.0"
-
-
-def compare(folder: Path, version: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """The notebooks in ``folder`` by nbval, in kernels of this ipykernel."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", *options, folder.name],
-        cwd=folder.parent,
-        env={**os.environ, **environment_of(version)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +37,8 @@ def test_every_cell_reproduces_saved_output(
         return {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()}
 
     before = files()
-    compared = compare(clone, version, *options)
+    given = ("pytest", "--nbval", *options, clone.name)
+    compared = python("-m", *given, folder=clone.parent, **environment_of(version))
     assert compared.returncode == 0, compared.stdout[-6_000:]
     assert "98 passed" in compared.stdout
     assert files() == before

@@ -19,13 +19,11 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.kernel_process import live_kernel
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.toolbox.mcp_client import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
-from tests.scenarios.loops import gather
-from tests.scenarios.notebooks import question
+from tests.session.session_steps import gather, question, turn
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -41,12 +39,6 @@ SERVERS = {
     "raw": entry("raw_server.py", env={"COLOUR": "${COLOUR:-blue}"}),
     "other": entry("other_server.py"),
 }
-
-
-async def turn(session: NotebookSession, **options: Any) -> list[ev.AgentEvent]:
-    """One turn whose model calls what its script says."""
-    told = TurnOptions(**options)
-    return await gather(session.turn("go", cell_key="a", options=told))
 
 
 def add_server(session: NotebookSession, name: str) -> Tools:

@@ -16,16 +16,12 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.llm.providers import provider_of
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.metrics.tracing import Observer
 from parsimony_kernel.testing.manual_clock import START, ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.tools import Tools, tool
 
 SECRET = "a secret of the notebook"
 MODEL = "gemini/gemini-pro"
@@ -234,36 +230,8 @@ def test_no_span_ends_before_it_starts() -> None:
         assert 0 <= begun <= ended
 
 
-@tool
-async def look(at: str) -> str:
-    """Look."""
-    return at
-
-
-async def test_real_run_is_one_trace(
-    in_process: TracerProvider, exporter: InMemorySpanExporter
-) -> None:
-    who = observer()
-    steps = [call("lok", at="x"), call("look", at="x"), call("return_done", summary="ok")]
-    agent = Agent(
-        ScriptedModel(steps),
-        tools=Tools([look]) + termination_tools(),
-        suspension_secret="s",
-        clock=ManualClock(),
-    )
-    async for event in agent.run("go"):
-        who.observe(event)
-    spans = exporter.get_finished_spans()
-    assert [span.name for span in spans] == [
-        "chat scripted",
-        "execute_tool lok",
-        "chat scripted",
-        "execute_tool look",
-        "chat scripted",
-        "execute_tool return_done",
-        ROOT,
-    ]
-    assert len({span.context.trace_id for span in spans if span.context}) == 1
+def test_run_of_a_bare_agent_is_traced() -> None:
+    assert list(spans_of(ANSWER, DONE)) == [f"chat {MODEL}", ROOT]
 
 
 def test_turn_inside_users_span_is_its_child(

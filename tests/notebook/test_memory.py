@@ -2,7 +2,6 @@
 before, and how turns are forgotten."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import astuple, fields, replace
@@ -14,7 +13,6 @@ import pytest
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.execution.executor import NotebookExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.session import context
 from parsimony_kernel.session.context import earlier_turns
@@ -23,30 +21,17 @@ from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.journal import SqliteJournal, TurnRow, purge
 from parsimony_kernel.testing.scripted import call
-from tests.session.session_steps import gather
+from tests.session.session_steps import ASK, begun, code, gather, mine
 
 Start = Callable[..., NotebookSession]
 
 DONE = call("return_done", summary="It is done.")
 UNABLE = call("return_unable", rationale="There is no such file.", blockers=["other.csv"])
-ASK = call("ask_user", question="Which region?", choices=["north", "south"])
-
-
-def run(code: str) -> Any:
-    return call("run_code", code=code)
 
 
 async def turn(session: NotebookSession, cell: str, request: str = "go on") -> ev.RunStarted:
     """Run a turn in ``cell``; how it began."""
-    events = await gather(session.turn(request, cell_key=cell))
-    assert isinstance(events[0], ev.RunStarted)
-    return events[0]
-
-
-async def mine(session: NotebookSession, code: str) -> None:
-    """A cell of the person's."""
-    with run_scope(RunScope("", "analysis.ipynb", code, actor="user")):
-        assert (await session.executor.execute(code)).error is None
+    return begun(await gather(session.turn(request, cell_key=cell)))
 
 
 def value(session: NotebookSession, name: str) -> Any:
@@ -208,7 +193,7 @@ def test_undone_turn_is_recalled_as_undone(events: list[ev.AgentEvent], is_back:
 
 
 async def test_next_turn_knows_of_undo(scripted: Start) -> None:
-    session = scripted(run("x = 1"), DONE, DONE)
+    session = scripted(code("x = 1"), DONE, DONE)
     await turn(session, "a")
     session.past.undo()
     await turn(session, "b")
@@ -221,7 +206,7 @@ async def test_next_turn_knows_of_undo(scripted: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("given", "change"),
     [
         ("import pandas as pd\nit = pd.DataFrame({'n': [1, 2]})", "it['n'] *= 10"),
         ("import pandas as pd\nit = pd.DataFrame({'n': [1, 2]})", "it = it.iloc[1:]"),
@@ -232,13 +217,13 @@ async def test_next_turn_knows_of_undo(scripted: Start) -> None:
 )
 @pytest.mark.parametrize("place", ["private", "notebook"])
 async def test_rerun_cell_applies_its_change_once(
-    scripted: Start, shell: Any, given: str, code: str, place: str
+    scripted: Start, shell: Any, given: str, change: str, place: str
 ) -> None:
     executor = NotebookExecutor(shell) if place == "notebook" else None
-    session = scripted(*[run(code), DONE] * 3, executor=executor)
+    session = scripted(*[code(change), DONE] * 3, executor=executor)
     await mine(session, given)
     once: dict[str, Any] = {}
-    exec(f"{given}\n{code}", once)
+    exec(f"{given}\n{change}", once)
     for again in range(3):
         started = await turn(session, "a", "once more")
         assert started.replaced == (("it",) if again else ())
@@ -246,7 +231,7 @@ async def test_rerun_cell_applies_its_change_once(
 
 
 async def test_earlier_bindings_of_cell_are_removed(scripted: Start) -> None:
-    session = scripted(run("x = 1; y = x"), DONE, run("x = 2"), DONE)
+    session = scripted(code("x = 1; y = x"), DONE, code("x = 2"), DONE)
     await mine(session, "y = 'mine'")
     await turn(session, "a")
     started = await turn(session, "a")
@@ -258,7 +243,7 @@ async def test_earlier_bindings_of_cell_are_removed(scripted: Start) -> None:
 
 
 async def test_later_bindings_and_changes_stay(scripted: Start) -> None:
-    session = scripted(run("x = [1]; y = [1]; z = 1"), DONE, run("w = 1"), DONE)
+    session = scripted(code("x = [1]; y = [1]; z = 1"), DONE, code("w = 1"), DONE)
     await turn(session, "a")
     await mine(session, "x.append('mine'); y = 'mine'")
     started = await turn(session, "a")
@@ -269,7 +254,7 @@ async def test_later_bindings_and_changes_stay(scripted: Start) -> None:
 
 @pytest.mark.parametrize("end", [UNABLE, ASK], ids=["handed off", "asks"])
 async def test_replaced_turn_is_redoable_until_new_one_finishes(scripted: Start, end: Any) -> None:
-    session = scripted(run("x = 1; y = 1"), DONE, run("y = 2"), end)
+    session = scripted(code("x = 1; y = 1"), DONE, code("y = 2"), end)
     await turn(session, "a")
     await turn(session, "a")
     assert names(session) == {"y"}
@@ -279,7 +264,7 @@ async def test_replaced_turn_is_redoable_until_new_one_finishes(scripted: Start,
 
 
 async def test_replaced_turn_is_not_redoable_after_success(scripted: Start) -> None:
-    session = scripted(run("x = 1"), DONE, run("y = 2"), DONE)
+    session = scripted(code("x = 1"), DONE, code("y = 2"), DONE)
     await turn(session, "a")
     await turn(session, "a")
     with pytest.raises(SessionError, match="can be re-applied"):
@@ -290,7 +275,7 @@ async def test_replaced_turn_is_not_redoable_after_success(scripted: Start) -> N
 
 
 async def test_waiting_turn_is_undone_when_cell_reruns(scripted: Start) -> None:
-    session = scripted(run("x = [1]"), ASK, run("x.append(2)"), ASK, run("y = 1"), DONE)
+    session = scripted(code("x = [1]"), ASK, code("x.append(2)"), ASK, code("y = 1"), DONE)
     await turn(session, "a")
     await gather(session.resume("1"))
     assert (await turn(session, "a")).replaced == ("x",)
@@ -299,7 +284,7 @@ async def test_waiting_turn_is_undone_when_cell_reruns(scripted: Start) -> None:
 
 
 async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -> None:
-    session = scripted(run("x = [1]"), ASK, ASK)
+    session = scripted(code("x = [1]"), ASK, ASK)
     await turn(session, "a")
     assert [session.past.undo()[0], session.pending()] == [1, ()]
     with pytest.raises(SessionError):
@@ -312,7 +297,7 @@ async def test_undo_withdraws_question_and_redo_asks_it_again(scripted: Start) -
 
 
 async def test_newer_of_two_replaced_turns_is_undone_first(scripted: Start) -> None:
-    session = scripted(run("x.append(1)"), DONE, run("x.append(2)"), UNABLE, run("x.append(3)"))
+    session = scripted(code("x.append(1)"), DONE, code("x.append(2)"), UNABLE, code("x.append(3)"))
     await mine(session, "x = [0]")
     await turn(session, "a")
     await turn(session, "a")
@@ -323,11 +308,11 @@ async def test_newer_of_two_replaced_turns_is_undone_first(scripted: Start) -> N
     await stopped.aclose()
 
 
-async def test_turn_that_cannot_start_undoes_nothing(scripted: Start, tmp_path: Path) -> None:
-    session = scripted(run("x = 1"), DONE)
+async def test_turn_that_cannot_start_undoes_nothing(scripted: Start) -> None:
+    session = scripted(code("x = 1"), DONE)
     await turn(session, "a")
-    with closing(sqlite3.connect(tmp_path / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute(
+    with session.journal.transaction() as db:
+        db.execute(
             "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
             "started_at, running_since, pid) VALUES "
             "('x', 'analysis.ipynb', 'z', 9, '', '', 'running', '', '2999-01-01T00:00:00Z', ?)",
@@ -341,7 +326,7 @@ async def test_turn_that_cannot_start_undoes_nothing(scripted: Start, tmp_path: 
 async def test_turn_failing_before_start_is_cancelled_and_undoable(
     scripted: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = scripted(run("x = 1"), DONE)
+    session = scripted(code("x = 1"), DONE)
     await turn(session, "a")
 
     def full(run_id: str, event: ev.AgentEvent) -> None:
@@ -361,7 +346,7 @@ async def test_file_written_to_since_is_kept_and_named(scripted: Start, tmp_path
     file = tmp_path / "kept.txt"
     file.write_text("mine")
     write = "from pathlib import Path; Path('kept.txt').write_text('{}'); {} = 1"
-    session = scripted(run(write.format("one", "x")), DONE, run(write.format("two", "y")), DONE)
+    session = scripted(code(write.format("one", "x")), DONE, code(write.format("two", "y")), DONE)
     await turn(session, "a")
     await turn(session, "b")
     undone = session.past.undo(1)[1]
@@ -389,8 +374,8 @@ async def test_replaced_turns_artifact_is_unlisted_and_stays_on_disk(
     scripted: Start, tmp_path: Path
 ) -> None:
     session = scripted(
-        *[run(SALES), publish("sales", "Sales"), DONE],
-        *[run(OTHER), publish("other", "Other"), DONE],
+        *[code(SALES), publish("sales", "Sales"), DONE],
+        *[code(OTHER), publish("other", "Other"), DONE],
     )
     await turn(session, "a")
     (first,) = session.artifacts()
@@ -401,7 +386,7 @@ async def test_replaced_turns_artifact_is_unlisted_and_stays_on_disk(
 
 
 async def test_republished_snapshot_is_listed(scripted: Start) -> None:
-    session = scripted(*[run(SALES), publish("sales", "Sales"), DONE] * 2)
+    session = scripted(*[code(SALES), publish("sales", "Sales"), DONE] * 2)
     await turn(session, "a")
     before = session.artifacts()
     await turn(session, "a")
@@ -411,8 +396,8 @@ async def test_republished_snapshot_is_listed(scripted: Start) -> None:
 async def test_living_turns_snapshot_is_listed_again(scripted: Start) -> None:
     more = "sales = pd.DataFrame({'n': [1, 2, 3]})"
     session = scripted(
-        *[run(SALES), publish("sales", "Sales"), DONE],
-        *[run(more), publish("sales", "Sales"), DONE],
+        *[code(SALES), publish("sales", "Sales"), DONE],
+        *[code(more), publish("sales", "Sales"), DONE],
     )
     await turn(session, "a")
     (first,) = session.artifacts()
@@ -460,7 +445,7 @@ async def test_forgotten_question_cannot_be_answered(scripted: Start) -> None:
 
 
 async def test_nothing_is_forgotten_while_a_turn_runs(scripted: Start) -> None:
-    session = scripted(run("x = 1"))
+    session = scripted(code("x = 1"))
     going = session.turn("more", cell_key="b")
     await anext(going)
     for refused in (lambda: session.forget(session.turns()[0].run_id), session.reset):

@@ -18,13 +18,12 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn import EventWriter
 from parsimony_kernel.session.turn_models import noting
-from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.storage.journal import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from tests.session.session_steps import gather
+from tests.session import session_steps as steps
+from tests.session.session_steps import begun, gather
 
 DONE = call("return_done", summary="It is done.")
-ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 Start = Callable[..., NotebookSession]
 
 
@@ -37,11 +36,7 @@ def start(scripted: Start) -> Start:
 
 
 async def turn(session: NotebookSession, request: str = "go on", **options: Any) -> RunStarted:
-    begun, *_ = await gather(
-        session.turn(request, cell_key=f"c{len(session.turns())}", options=TurnOptions(**options))
-    )
-    assert isinstance(begun, RunStarted)
-    return begun
+    return begun(await steps.turn(session, request, cell=f"c{len(session.turns())}", **options))
 
 
 # -- to the letter

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -23,14 +22,10 @@ from parsimony_kernel.session.share import KEPT_NAME, Share, Step, kind_of, shap
 from parsimony_kernel.session.turn_values import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
-from tests.session.session_steps import gather
+from tests.session.session_steps import begun, bind, code, gather, question, turn
 
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
-
-
-def run(code: str) -> Played:
-    return call("run_code", code=code)
 
 
 @pytest.fixture
@@ -41,16 +36,11 @@ def start(tmp_path: Path, scripted: Start) -> Start:
 
     def build(*steps: Played) -> NotebookSession:
         session = scripted(*steps)
-        namespace = session.executor.namespace()  # type: ignore[attr-defined]
-        namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
-        namespace["note"] = "written by hand"
+        sales = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
+        bind(session, sales=sales, note="written by hand")
         return session
 
     return build
-
-
-async def turn(session: NotebookSession, request: str, **options: Any) -> list[ev.AgentEvent]:
-    return await gather(session.turn(request, cell_key="a", options=TurnOptions(**options)))
 
 
 def asked_of(session: NotebookSession) -> list[ModelRequest]:
@@ -65,12 +55,6 @@ def told_first(request: ModelRequest) -> dict[str, Any]:
     told = text.partition("<notebook_context>")[2].partition("</notebook_context>")[0]
     inventory: dict[str, Any] = json.loads(told)
     return inventory
-
-
-def sent_changes(request: ModelRequest) -> list[str]:
-    """What a request says of the notebook while a question waited."""
-    texts = [str(message["content"]) for message in request.messages]
-    return [text for text in texts if text.startswith("<notebook_changes>")]
 
 
 def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
@@ -99,7 +83,7 @@ def test_first_rows_are_shared_in_full_mode_and_when_named(
     )
 
 
-DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
+DRAW = code("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
 
 
 @pytest.mark.parametrize(
@@ -117,11 +101,10 @@ async def test_charts_are_shared_in_full_mode_or_when_set(
 ) -> None:
     session = start(DRAW, DONE)
     session._model.sees_pictures = True  # type: ignore[union-attr]
-    begun, *_ = await turn(session, "draw it", share=share, share_figures=figures)
+    events = await turn(session, "draw it", share=share, share_figures=figures)
     (_, second) = asked_of(session)
     assert sum(1 for each in second.messages for _ in pictures_in(each)) == shown
-    assert isinstance(begun, ev.RunStarted)
-    assert begun.share_figures is figures
+    assert begun(events).share_figures is figures
 
 
 def test_schema_is_names_types_and_shapes(start: Start) -> None:
@@ -194,7 +177,7 @@ def test_row_label_is_shared_only_if_code_names_it(code: str | None, told: str) 
 
 
 async def test_step_says_what_it_withholds(start: Start) -> None:
-    session = start(run("print(1)\nsales['amount'].sum()"), run("total = 1"), DONE)
+    session = start(code("print(1)\nsales['amount'].sum()"), code("total = 1"), DONE)
     await turn(session, "sum it", share=Share.schema)
     answer = asked_of(session)[1].messages[-1]["content"]
     kept, note = answer.split("\n")
@@ -204,7 +187,7 @@ async def test_step_says_what_it_withholds(start: Start) -> None:
 
 async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
     session = start(
-        run("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
+        code("sales['amount'].sum()"), call("return_done", summary="The total is 19.25.")
     )
     events = await turn(session, "sum it", share=Share.schema)
     assert isinstance(events[-1], ev.RunCompleted)
@@ -214,7 +197,7 @@ async def test_withheld_number_is_marked_in_claims(start: Start) -> None:
 
 
 async def test_none_mode_shares_success_only(start: Start) -> None:
-    session = start(run("total = sales['amount'].sum()"), run("sales['x'][0]"), run("1/0"), DONE)
+    session = start(code("total = sales['amount'].sum()"), code("sales['x'][0]"), code("1/0"), DONE)
     await turn(session, "sum it", share=Share.none)
     answers = [r.messages[-1]["content"] for r in asked_of(session)[1:]]
     assert answers[0].startswith("What this step gave is kept in the notebook")
@@ -223,31 +206,17 @@ async def test_none_mode_shares_success_only(start: Start) -> None:
 
 
 async def test_approval_shows_whole_step(start: Start) -> None:
-    session = start(run("open(target, 'w').write('x')"), DONE)
+    session = start(code("open(target, 'w').write('x')"), DONE)
     target = str(Path("/nowhere") / "qvxzkjhgfd.txt")
-    session.executor.namespace()["target"] = target  # type: ignore[attr-defined]
+    bind(session, target=target)
     events = await turn(session, "write it", share=Share.schema, approve=Approval.guarded)
-    question = events[-1]
-    assert isinstance(question, ev.UserInputRequested)
-    assert target in str(question.context)
-    record = question.suspension_record
+    asked = question(events)
+    assert target in str(asked.context)
+    record = asked.suspension_record
     assert "qvxzkjhgfd" not in json.dumps(record.messages)
     assert not record.lessons_learned
     await gather(session.resume("Don't"))
     assert "qvxzkjhgfd" not in json.dumps(list(asked_of(session)[-1].messages))
-
-
-async def test_turn_keeps_its_share_mode(start: Start) -> None:
-    session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
-    await turn(session, "look", share=Share.schema)
-    namespace = session.executor.namespace()  # type: ignore[attr-defined]
-    del namespace["sales"]
-    begun, *_ = await gather(session.resume("the second"))
-    assert isinstance(begun, ev.RunStarted)
-    assert begun.share == "schema"
-    assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
-    (changes,) = sent_changes(asked_of(session)[-1])
-    assert "sales" in changes
 
 
 async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) -> None:
@@ -260,9 +229,8 @@ async def test_guard_exception_text_is_withheld(start: Start, tmp_path: Path) ->
     def ready(*state: object, **more: object) -> bool:
         raise ValueError("qvxz in the data")
 
-    ready.__module__ = "__main__"
     session = start(call("plan", parts=["a"]))
-    session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
+    bind(session, ready=ready)
     events = await turn(session, "go", share=Share.schema, procedure="task.yaml")
     read = [event.content for event in events if isinstance(event, ev.ToolResultObserved)]
     assert len(read) == 1
@@ -298,9 +266,7 @@ def pick(region: str = "north") -> str:
 
 def add(session: NotebookSession) -> None:
     """Make ``pick`` a tool, as a cell of the notebook would."""
-    assert isinstance(pick, FunctionType)
-    pick.__module__ = "__main__"
-    session.executor.namespace()["pick"] = pick  # type: ignore[attr-defined]
+    bind(session, pick=pick)
     session.tools.add("pick")
 
 
@@ -341,7 +307,7 @@ class Listening:
 
 async def test_model_classifier_sees_no_more_than_model() -> None:
     classifier = Listening()
-    model = ScriptedModel([run("raise OSError('qv' + 'xz')"), DONE])
+    model = ScriptedModel([code("raise OSError('qv' + 'xz')"), DONE])
     agent = Agent(model, classifier=classifier, hooks=Keeping(), suspension_secret="s")
     await agent.ask("go on")
     assert "OSError" in classifier.heard

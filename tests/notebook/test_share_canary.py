@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -25,7 +24,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from tests.session.session_steps import gather
+from tests.session.session_steps import bind, code, gather
 
 # What is named nowhere in the script, so that only the notebook can have told it.
 HIDDEN = ("hidden_table", "hidden_column", "hidden_file", "hidden_title", "hidden_made")
@@ -47,36 +46,32 @@ CANARIES = st.builds(
 )
 
 
-def run(code: str) -> Step:
-    return call("run_code", code=code)
-
-
 # Ways that succeed stand between those that fail, so that the ladder is not used up.
 BEFORE_THE_QUESTION: tuple[Step, ...] = (
-    run("orders.head()"),
-    run("print(texts, numbers)\ntexts"),
-    run("raise ValueError(f'bad value {texts[0]}')"),
-    run("copied = orders.copy()\nheld = dict(mapping)\nkept = odd"),
-    run("mapping[texts[0]]['nothing']"),
-    run("import pandas as pd\nfrom_file = pd.read_csv('sales.csv')\nfrom_file"),
-    run("int(texts[0])"),
-    run("texts"),
-    run("print(numbers)"),
-    run("print(numbers)"),
-    run("print(numbers)"),
-    run("text"),
-    run("assert not texts, mapping"),
-    run("kinds = orders.assign(region=orders['region'].astype('category'))\nkinds"),
-    run("import sys\nsys.stderr.write(texts[0])\nraise KeyError(numbers[0])"),
-    run("make()"),
-    run("spoil()"),
-    run("print(mapping)\norders['region'].tolist()"),
-    run("orders['amouny'].sum()"),
+    code("orders.head()"),
+    code("print(texts, numbers)\ntexts"),
+    code("raise ValueError(f'bad value {texts[0]}')"),
+    code("copied = orders.copy()\nheld = dict(mapping)\nkept = odd"),
+    code("mapping[texts[0]]['nothing']"),
+    code("import pandas as pd\nfrom_file = pd.read_csv('sales.csv')\nfrom_file"),
+    code("int(texts[0])"),
+    code("texts"),
+    code("print(numbers)"),
+    code("print(numbers)"),
+    code("print(numbers)"),
+    code("text"),
+    code("assert not texts, mapping"),
+    code("kinds = orders.assign(region=orders['region'].astype('category'))\nkinds"),
+    code("import sys\nsys.stderr.write(texts[0])\nraise KeyError(numbers[0])"),
+    code("make()"),
+    code("spoil()"),
+    code("print(mapping)\norders['region'].tolist()"),
+    code("orders['amouny'].sum()"),
     call("inspect_variable", name="mapping"),
     call("inspect_variable", name="orders"),
     call("inspect_variable", name="series"),
-    run("from pathlib import Path\nprint(Path('sales.csv').read_text())"),
-    run("import os\nos.listdir()"),
+    code("from pathlib import Path\nprint(Path('sales.csv').read_text())"),
+    code("import os\nos.listdir()"),
     call("return_dataset", variable="absent", title="The orders"),
     call("return_dataset", variable="from_file", title="The orders"),
     call("read_artifact", name="The orders"),
@@ -84,31 +79,24 @@ BEFORE_THE_QUESTION: tuple[Step, ...] = (
     call("plan", parts=["load", "sum", "tell"], done=["load", "sum", "tell"]),
     call("lookup", key="first"),
     call("lookup", key="breaks"),
-    run("numbers"),
+    code("numbers"),
     call("lookup", key=3, other="x"),
-    run("series"),
+    code("series"),
     call("lookup", key="checked"),
-    run("len(texts)"),
-    run("from pathlib import Path\nPath('absent.csv').read_text()"),
-    run("text"),
+    code("len(texts)"),
+    code("from pathlib import Path\nPath('absent.csv').read_text()"),
+    code("text"),
     call("return_done", summary="The sum is 123.456 and `never_bound` holds it."),
-    run("1 / 0"),
-    run("total = float(numbers[0])\ntotal"),
+    code("1 / 0"),
+    code("total = float(numbers[0])\ntotal"),
     call("ask_user", question="Which region?", choices=["north", "south"]),
 )
 AFTER_THE_QUESTION: tuple[Step, ...] = (
-    run("text + 1"),
-    run("'%s' % text"),
+    code("text + 1"),
+    code("'%s' % text"),
     call("return_done", summary="It is done, see the cell."),
 )
 FOLLOWED: tuple[Step, ...] = (call("return_done", summary="Nothing is left to do."),)
-
-
-def bind(session: NotebookSession, **values: Any) -> None:
-    for name, value in values.items():
-        if isinstance(value, FunctionType):
-            value.__module__ = "__main__"
-        session.executor.namespace()[name] = value  # type: ignore[attr-defined]
 
 
 class Odd:
@@ -189,8 +177,8 @@ async def all_the_ways(canaries: Canaries, share: Share) -> tuple[str, list[Agen
     Turns that were told values come before.
     """
     told_values: tuple[Step, ...] = (
-        run("print(text, numbers[0])"),
-        run("import pandas as pd\nloaded = pd.read_csv('hidden_file.csv')"),
+        code("print(text, numbers[0])"),
+        code("import pandas as pd\nloaded = pd.read_csv('hidden_file.csv')"),
         call("return_dataset", variable="loaded", title="hidden_title"),
         call("return_done", summary=f"The first region is {canaries.word}."),
         call("return_unable", rationale=f"{canaries.number} is missing", blockers=[canaries.word]),

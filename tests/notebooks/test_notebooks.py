@@ -1,9 +1,6 @@
 """The example notebooks: what is saved in them, and what `make notebooks` makes of that."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +8,7 @@ import nbformat
 import pytest
 
 from parsimony_kernel.llm.cassette import path_of
+from tests.notebooks.programs import python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "notebooks"
@@ -38,15 +36,7 @@ def test_make_notebooks_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "notebooks"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns(".*", "executed"))
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    refreshed = subprocess.run(
-        [sys.executable, "-B", "refresh.py"],
-        cwd=folder,
-        env={**os.environ, "OPENAI_API_KEY": ""},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    refreshed = python("-B", "refresh.py", folder=folder, OPENAI_API_KEY="")
     assert (refreshed.returncode, refreshed.stdout) == (0, "Nothing changed.\n"), refreshed.stderr
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 

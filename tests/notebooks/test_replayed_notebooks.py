@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import nbformat
 import pytest
 
 from parsimony_kernel.testing.pytest_plugin import VOLATILE, without
+from tests.notebooks.programs import python
 
 pytestmark = pytest.mark.slow
 
@@ -24,30 +23,17 @@ PLUGIN = "parsimony_kernel.testing.pytest_plugin"
 WITHOUT_A_MODEL = 'import sys\nsys.modules["parsimony_kernel.offline.model"] = None\n'
 
 
-def run(
-    arguments: Sequence[str], folder: Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def check(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What a user's CI runs."""
-    return run(("pytest", "-p", "no:cacheprovider", *options, "."), folder, **environment)
+    given = ("pytest", "-p", "no:cacheprovider", *options, ".")
+    return python("-m", *given, folder=folder, **environment)
 
 
 def executed(notebook: Path, mode: str, **environment: str) -> list[Any]:
     """The cells of ``notebook``, run from top to bottom and saved."""
-    done = run(
-        ("nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name),
-        notebook.parent,
+    done = python(
+        *("-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name),
+        folder=notebook.parent,
         PARSIMONY_CASSETTE=mode,
         PARSIMONY_WORKSPACE=str(notebook.parent),
         JPY_SESSION_NAME=str(notebook),
@@ -136,9 +122,7 @@ def users_folder(folder: Path) -> Path:
 
 
 @pytest.mark.kernel
-def test_user_cells_get_recorded_answers_or_fail_in_one_line(
-    tmp_path: Path,
-) -> None:
+def test_user_cells_get_recorded_answers_or_fail_in_one_line(tmp_path: Path) -> None:
     folder = users_folder(tmp_path / "mine")
     # Whatever shuffles tests, cells run in their order.
     (folder / "conftest.py").write_text(
@@ -194,9 +178,7 @@ def test_suite_without_request_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.kernel
-def test_cells_without_agent_use_users_patterns(
-    tmp_path: Path,
-) -> None:
+def test_cells_without_agent_use_users_patterns(tmp_path: Path) -> None:
     sources = {
         "print('run 17')": "run 18\n",
         "print('2026-11-22 21:17')": "2026-11-22 21:18\n",

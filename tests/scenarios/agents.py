@@ -17,13 +17,12 @@ from parsimony_kernel.core.events import (
     AgentResult,
     Handoff,
     collect,
-    is_terminal,
-    parse_event,
 )
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider, Recorded, Step, transcript_breach
 from parsimony_kernel.tools import Tool, Tools, tool
+from tests.session.session_steps import assert_well_told
 
 from .loops import errors
 
@@ -58,7 +57,7 @@ class Tally:
             return {"entered": n}
 
         @tool(idempotent=True)
-        async def look(at: str) -> dict[str, str]:
+        async def look(at: str = "") -> dict[str, str]:
             """Look."""
             return {"seen": at}
 
@@ -168,7 +167,8 @@ async def drive(
             events.append(event)
             delay = event.delay_s if isinstance(event, AgentError) else 0.0
     await _assert_nothing_is_left(provider, clock, before)
-    _assert_well_told(events)
+    assert_well_told(events)
+    assert KEY not in json.dumps([event.model_dump(mode="json") for event in events])
     for request in provider.requests[asked:]:
         assert transcript_breach(request.body["messages"]) is None
         assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -224,10 +224,3 @@ async def _assert_nothing_is_left(
         assert await asyncio.to_thread(request.gone.wait, 60)
     assert clock.sleepers == 0
     assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
-
-
-def _assert_well_told(events: Sequence[AgentEvent]) -> None:
-    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
-    told = [event.model_dump(mode="json") for event in events]
-    assert KEY not in json.dumps(told)
-    assert [parse_event(each) for each in told] == list(events)

@@ -1,6 +1,6 @@
 """Runs of the loop over an agent that is nothing but what the loop reads."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,15 +10,24 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import AgentError, AgentEvent, is_terminal, parse_event
+from parsimony_kernel.core.events import AgentError, AgentEvent
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools
+from tests.session.session_steps import gather as gather
 
 DONE = call("return_done", summary="ok")
 DOWN = ConnectionError("reset")
+
+
+class Answered(Exception):
+    """What a client raises for an answer with this status."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("no")
+        self.status_code = status_code
 
 
 def bare(
@@ -42,14 +51,6 @@ def begun() -> RunState:
     """A run that has its request and nothing else."""
     messages = [{"role": "user", "content": "go"}]
     return RunState(run_id="r", session_id="s", messages=messages, started_monotonic_s=0.0)
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    """The events of a run: the last and no other is terminal, and each can be read again."""
-    gathered = [event async for event in events]
-    assert [is_terminal(event) for event in gathered] == [False] * (len(gathered) - 1) + [True]
-    assert [parse_event(event.model_dump(mode="json")) for event in gathered] == gathered
-    return gathered
 
 
 async def run(

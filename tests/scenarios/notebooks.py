@@ -21,6 +21,7 @@ from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.plain_text import record_of
+from tests.session.session_steps import gather
 
 DONE = call("return_done", summary="ok")
 CELL = "a"
@@ -90,17 +91,10 @@ async def answered(session: NotebookSession, reply: str) -> list[ev.AgentEvent]:
 
 
 async def told(stream: AsyncIterator[ev.AgentEvent]) -> list[ev.AgentEvent]:
-    """The events of a run segment.
-
-    ``AssertionError`` unless the last and no other is terminal, each can be written down and read
-    again, and no task is left.
-    """
+    """The events of a run segment, which are well told and leave no task."""
     before = asyncio.all_tasks()
     async with asyncio.timeout(_HANGING_S):
-        events = [event async for event in stream]
-    assert [ev.is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
-    for event in events:
-        ev.parse_event(event.model_dump(mode="json"))
+        events = await gather(stream)
     assert [task for task in asyncio.all_tasks() - before if not task.done()] == []
     return events
 
@@ -108,13 +102,6 @@ async def told(stream: AsyncIterator[ev.AgentEvent]) -> list[ev.AgentEvent]:
 def shown(events: Sequence[ev.AgentEvent]) -> str:
     """What a person reads of ``events``."""
     return record_of(lasting(replay(events).blocks))
-
-
-def question(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
-    """The question in which ``events`` end."""
-    last = events[-1]
-    assert isinstance(last, ev.UserInputRequested), last
-    return last
 
 
 def begun(events: Sequence[ev.AgentEvent], name: str) -> int:

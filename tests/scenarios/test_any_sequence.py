@@ -13,27 +13,17 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import Completion, answer
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import AgentEvent, collect, is_terminal, parse_event
+from parsimony_kernel.core.events import AgentEvent, collect
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import transcript_breach
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.tools import Tools, tool
+from tests.session.session_steps import assert_well_told
 
-from .agents import ended_by
-
-
-class Overloaded(Exception):
-    """What a client raises for a 503."""
-
-    status_code = 503
-
-
-class Unauthorized(Exception):
-    """What a client raises for a 401."""
-
-    status_code = 401
+from .agents import Tally, ended_by
+from .loops import Answered
 
 
 class ContextWindowExceededError(Exception):
@@ -44,8 +34,8 @@ class ContextWindowExceededError(Exception):
 ALPHABET: dict[str, Callable[[int], Step]] = {
     "connection reset": lambda n: ConnectionError("reset"),
     "timeout": lambda n: TimeoutError("too late"),
-    "overloaded": lambda n: Overloaded("busy"),
-    "unauthorized": lambda n: Unauthorized("who are you?"),
+    "overloaded": lambda n: Answered(503),
+    "unauthorized": lambda n: Answered(401),
     "too long": lambda n: ContextWindowExceededError("prompt is too long"),
     "client broken": lambda n: ImportError("No module named 'tiktoken'"),
     "client confused": lambda n: KeyError("choices"),
@@ -119,18 +109,7 @@ def is_an_entry(arguments: str) -> bool:
 
 
 def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedModel, Counter[int]]:
-    entered: Counter[int] = Counter()
-
-    @tool
-    async def add(n: int) -> dict[str, int]:
-        """Enter a number."""
-        entered[n] += 1
-        return {"entered": n}
-
-    @tool(idempotent=True)
-    async def look(at: str = "") -> dict[str, str]:
-        """Look."""
-        return {"seen": at}
+    tally = Tally()
 
     @tool
     async def shatter() -> None:
@@ -141,7 +120,7 @@ def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedMod
     agent = Agent(
         model,
         code_executor=EXECUTOR,
-        tools=Tools([add, look, shatter]) + termination_tools(),
+        tools=Tools([*tally.tools, shatter]) + termination_tools(),
         guardrails=AgentGuardrails(),
         suspension_secret="s",
         clock=ManualClock(),
@@ -151,7 +130,8 @@ def play(steps: Sequence[Step]) -> tuple[list[AgentEvent], RunState, ScriptedMod
     async def run() -> list[AgentEvent]:
         return [event async for event in run_loop(agent, state)]
 
-    return asyncio.run(run()), state, model, entered
+    events = asyncio.run(run())
+    return events, state, model, Counter(tally.effects)
 
 
 EXECUTOR = CodeExecutor()
@@ -168,8 +148,7 @@ def test_any_sequence_ends_once_and_repeats_no_effect(names: list[str]) -> None:
     steps = [*(ALPHABET[name](n) for n, name in enumerate(names)), *END]
     events, state, model, entered = play(steps)
 
-    assert [is_terminal(event) for event in events] == [False] * (len(events) - 1) + [True]
-    assert [parse_event(event.model_dump(mode="json")) for event in events] == events
+    assert_well_told(events)
     assert state.done
 
     result = collect(events)

@@ -12,23 +12,15 @@ from parsimony_kernel.agent.failure import FailureKind
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import APPROVAL, Choice, read
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import call, calls
+from tests.session.session_steps import gather, question, turn
 
-from .loops import gather
-from .notebooks import question
+from .loops import DONE, Answered
 
-DONE = call("return_done", summary="ok")
 FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
-
-
-async def ask(
-    session: NotebookSession, approve: Approval = Approval.guarded
-) -> list[ev.AgentEvent]:
-    return await gather(session.turn("do it", cell_key="a", options=TurnOptions(approve=approve)))
 
 
 def read_by_model(session: Any, role: str = "tool") -> list[str]:
@@ -39,7 +31,7 @@ def read_by_model(session: Any, role: str = "tool") -> list[str]:
 
 async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Path) -> None:
     session = scripted(call("run_code", code=SHELL), DONE)
-    asked = question(await ask(session))
+    asked = question(await turn(session))
     assert (asked.question, asked.choices) == ("May this code run?", ("Run it", FOR_TURN, "Don't"))
     assert "Line 2 starts another program" in (asked.context or "")
     assert asked.originating_failure_kind is FailureKind.policy_violation
@@ -50,9 +42,10 @@ async def test_program_start_waits_and_runs_as_shown(scripted: Any, tmp_path: Pa
     ran = [e for e in events if isinstance(e, ev.ToolEvent) and e.completed]
     assert [(e.arguments["code"], e.ok) for e in ran[:1]] == [(SHELL, True)]
     assert isinstance(events[-1], ev.RunCompleted)
-    # The model reads the result where it asked, and nothing of a button.
-    roles = [m["role"] for m in session._model.requests[-1].messages]
-    assert roles == ["system", "user", "user", "assistant", "tool"]
+    # The model reads the result where it asked, and nothing of a button or of a lesson.
+    messages = session._model.requests[-1].messages
+    assert [m["role"] for m in messages] == ["system", "user", "user", "assistant", "tool"]
+    assert "lessons_learned" not in messages[-1]["content"]
 
 
 @pytest.mark.parametrize("answer", ["Don't", "3", "use pandas instead", "never"])
@@ -60,7 +53,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
     scripted: Any, tmp_path: Path, answer: str
 ) -> None:
     session = scripted(call("run_code", code=SHELL), DONE)
-    await ask(session)
+    await turn(session)
     events = await gather(session.resume(answer))
     assert not (tmp_path / "made").exists()
     assert isinstance(events[-1], ev.RunCompleted)
@@ -70,7 +63,7 @@ async def test_declined_code_does_not_run_and_model_is_told(
 async def test_approval_is_for_one_run_of_one_code(scripted: Any, tmp_path: Path) -> None:
     other = SHELL.replace("made", "other")
     session = scripted(*[call("run_code", code=code) for code in (SHELL, other)])
-    await ask(session)
+    await turn(session)
     again = question(await gather(session.resume("Run it")))
     assert "Line 2 starts another program" in (again.context or "")
     assert (tmp_path / "made").exists()
@@ -80,7 +73,7 @@ async def test_approval_is_for_one_run_of_one_code(scripted: Any, tmp_path: Path
 async def test_approved_reach_is_not_asked_again_this_turn(scripted: Any) -> None:
     again = SHELL.replace("out", "other")
     session = scripted(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
-    await ask(session)
+    await turn(session)
     assert isinstance((await gather(session.resume("Run it")))[-1], ev.RunCompleted)
 
 
@@ -114,27 +107,27 @@ async def test_turn_wide_approval_covers_similar_reaches(
     for name in ("kept.txt", "more.txt"):
         (tmp_path / name).write_text("")
     session = scripted(*[call("run_code", code=code) for code in (first, then)], DONE)
-    question(await ask(session, Approval(approve)))
+    question(await turn(session, approve=Approval(approve)))
     events = await gather(session.resume(FOR_TURN))
     assert isinstance(events[-1], ev.UserInputRequested if is_asked else ev.RunCompleted)
 
 
 async def test_approval_expires_with_turn(scripted: Any) -> None:
     session = scripted(call("run_code", code=SHELL), DONE, call("run_code", code=SHELL), DONE)
-    await ask(session)
+    await turn(session)
     await gather(session.resume("Run it"))
-    question(await ask(session))
+    question(await turn(session))
 
 
 async def test_plain_analysis_is_not_asked_about(scripted: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
-    assert isinstance((await ask(scripted(plain, DONE)))[-1], ev.RunCompleted)
-    asked = question(await ask(scripted(plain), Approval.ask))
+    assert isinstance((await turn(scripted(plain, DONE)))[-1], ev.RunCompleted)
+    asked = question(await turn(scripted(plain), approve=Approval.ask))
     assert "Every step" in (asked.context or "")
 
 
 async def test_auto_mode_asks_nobody(scripted: Any, tmp_path: Path) -> None:
-    events = await ask(scripted(call("run_code", code=SHELL), DONE), Approval.auto)
+    events = await turn(scripted(call("run_code", code=SHELL), DONE), approve=Approval.auto)
     assert isinstance(events[-1], ev.RunCompleted)
     assert (tmp_path / "made").exists()
 
@@ -155,7 +148,7 @@ async def test_later_calls_wait_with_the_asking_one(
     scripted: Any, reply: str, runs: bool, read: list[str]
 ) -> None:
     session = scripted(calls(call("run_code", code=SHELL), call("run_code", code="y = 1")), DONE)
-    await ask(session)
+    await turn(session)
     await gather(session.resume(reply))
     assert ("y" in session.executor.variables()) == runs
     told = read_by_model(session)
@@ -168,7 +161,7 @@ async def test_one_waiting_call_may_follow_another(scripted: Any) -> None:
     other = SHELL.replace("made", "other")
     three = [call("run_code", code=code) for code in (SHELL, other, "y = 1")]
     session = scripted(calls(*three), DONE)
-    await ask(session)
+    await turn(session)
     question(await gather(session.resume("Run it")))
     await gather(session.resume("Run it"))
     assert "y" in session.executor.variables()
@@ -176,18 +169,15 @@ async def test_one_waiting_call_may_follow_another(scripted: Any) -> None:
 
 async def test_question_survives_restart_with_its_mode(scripted: Any) -> None:
     first = scripted(call("run_code", code="1 + 1"))
-    question(await ask(first, Approval.ask))
+    question(await turn(first, approve=Approval.ask))
     second = scripted(call("run_code", code="2 + 2"))
     question(await gather(second.resume("Run it")))
 
 
 async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Path) -> None:
-    class Refused(Exception):
-        status_code = 401
-
     appending = SHELL.replace("['touch', 'made']", "'echo x >> made', shell=True")
-    session = scripted(call("run_code", code=appending), Refused(), DONE)
-    await ask(session)
+    session = scripted(call("run_code", code=appending), Answered(401), DONE)
+    await turn(session)
     ended = (await gather(session.resume("Run it")))[-1]
     assert isinstance(ended, ev.Handoff)
     assert session.pending() == ()
@@ -199,7 +189,7 @@ async def test_approved_code_runs_once_without_model(scripted: Any, tmp_path: Pa
 @pytest.mark.parametrize("words", ["Stop here", "please stop"])
 async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words: str) -> None:
     session = scripted(call("run_code", code=SHELL))
-    await ask(session)
+    await turn(session)
     assert isinstance((await gather(session.resume(words)))[-1], ev.PartialRunSummary)
     assert not (tmp_path / "made").exists()
 
@@ -214,13 +204,6 @@ async def test_stop_answers_every_question(scripted: Any, tmp_path: Path, words:
 )
 def test_leave_is_given_in_plain_words_alone(words: str, is_leave: bool) -> None:
     assert (read(words, APPROVAL) is Choice.run_it) == is_leave
-
-
-async def test_approval_leaves_no_lesson(scripted: Any) -> None:
-    session = scripted(call("run_code", code=SHELL), DONE)
-    await ask(session)
-    await gather(session.resume("Run it"))
-    assert "lessons_learned" not in session._model.requests[-1].messages[-1]["content"]
 
 
 # What is written first and run later is no way around the question.
@@ -242,7 +225,7 @@ def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_agent_written_file_is_asked_about_again(scripted: Any, tmp_path: Path) -> None:
     writes = f"with open('approval_helpers.py', 'w') as f:\n    f.write({HELPERS!r})"
     session = scripted(call("run_code", code=writes), call("run_code", code=IMPORTS), DONE)
-    asked = question(await ask(session))
+    asked = question(await turn(session))
     told = "Line 1 writes a file that is run later: approval_helpers.py"
     assert told in (asked.context or "")
     assert not (tmp_path / "approval_helpers.py").exists()
@@ -260,22 +243,24 @@ async def test_existing_module_is_taken_by_name(scripted: Any, tmp_path: Path) -
     module.write_text("import subprocess\n\ndef go():\n    subprocess.run(['true'])\n")
     later = ManualClock(datetime.now(UTC) + timedelta(hours=1))
     session = scripted(call("run_code", code=IMPORTS), DONE, clock=later)
-    assert isinstance((await ask(session))[-1], ev.RunCompleted)
+    assert isinstance((await turn(session))[-1], ev.RunCompleted)
 
 
 async def test_ask_mode_covers_artifacts(scripted: Any) -> None:
     session = scripted(call("return_dataset", variable="df", title="T"))
-    assert question(await ask(session, Approval.ask)).question == "May return_dataset run?"
+    assert question(await turn(session, approve=Approval.ask)).question == "May return_dataset run?"
 
 
 async def test_ask_mode_allows_looking_and_ending(scripted: Any) -> None:
     steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
-    assert isinstance((await ask(scripted(*steps, DONE), Approval.ask))[-1], ev.RunCompleted)
+    assert isinstance(
+        (await turn(scripted(*steps, DONE), approve=Approval.ask))[-1], ev.RunCompleted
+    )
 
 
 async def test_code_cannot_write_into_record_unasked(scripted: Any, tmp_path: Path) -> None:
     session = scripted(call("run_code", code="open('.ockham/x', 'w').write('x')"))
-    asked = question(await ask(session))
+    asked = question(await turn(session))
     assert "writes outside the workspace: .ockham/x (the record)" in (asked.context or "")
     assert not (tmp_path / ".ockham" / "x").exists()
 
@@ -294,8 +279,7 @@ async def test_host_with_full_address_in_request_is_allowed(
 ) -> None:
     fetch = "import urllib.request\nurllib.request.urlopen('http://data.example.invalid/y.csv')"
     session = scripted(call("run_code", code=fetch), DONE)
-    options = TurnOptions(approve=Approval.guarded)
-    last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
+    last = (await turn(session, request_))[-1]
     assert isinstance(last, ev.UserInputRequested) is is_asked
 
 
@@ -323,7 +307,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def held(scripted: Any, folder: Path) -> Any:
     session = scripted(call("run_code", code=SENDS), DONE, folder=folder)
     await session.executor.execute("runs = []")
-    asked = question(await ask(session))
+    asked = question(await turn(session))
     assert "Line 4 writes outside the workspace" in (asked.context or "")
     assert session.executor.variables()["runs"] == ["computed"]
     assert not (folder.parent / "sent").exists()
@@ -351,7 +335,7 @@ async def test_second_question_names_only_what_is_not_yet_allowed(
 ) -> None:
     code = f"{SHELL}\n{WRITES.format('second')}"
     session = scripted(call("run_code", code=code), DONE, folder=folder)
-    assert "starts another program" in (question(await ask(session)).context or "")
+    assert "starts another program" in (question(await turn(session)).context or "")
     again = question(await gather(session.resume("Run it")))
     assert "second" in (again.context or "")
     assert "starts another program" not in (again.context or "")
@@ -361,7 +345,7 @@ async def test_second_question_names_only_what_is_not_yet_allowed(
 async def test_declined_second_reach_keeps_first_effect_once(scripted: Any, folder: Path) -> None:
     code = "\n".join(WRITES.format(name) for name in ("first", "second"))
     session = scripted(call("run_code", code=code), DONE, folder=folder)
-    question(await ask(session))
+    question(await turn(session))
     again = question(await gather(session.resume("Run it")))
     assert "second" in (again.context or "")
     await gather(session.resume("Don't"))

@@ -21,8 +21,9 @@ from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.storage import seal
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
+from tests.session.session_steps import question
 
-from .notebooks import DONE, Notebook, answered, begun, question, refusal_of, turn
+from .notebooks import DONE, Notebook, answered, begun, refusal_of, turn
 
 THOUSAND = 1_000
 SHELL = "import subprocess\nsubprocess.run('echo 1 >> ledger.txt', shell=True, check=True)"

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested, is_terminal
+from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested
 from parsimony_kernel.session.session import NotebookSession
-
-from .loops import gather
+from tests.session.session_steps import gather, turn
 
 CONTENTS = {
     "good.csv": b"region,amount\nnorth,1\nsouth,2\n",
@@ -28,9 +27,7 @@ def session(tmp_path: Path, scripted: Callable[..., NotebookSession]) -> Noteboo
 
 
 async def last_of(session: NotebookSession, request: str) -> object:
-    events = [event async for event in session.turn(request, cell_key=request)]
-    assert is_terminal(events[-1])
-    return events[-1]
+    return (await turn(session, request))[-1]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +56,8 @@ async def test_non_utf8_file_is_read_and_noted(session: NotebookSession) -> None
     assert list(session.executor.variables()["latin"]["stadt"]) == ["Köln"]
 
 
-@pytest.mark.parametrize("request_", ["load good.csv and plot the mean profit by region"])
-async def test_missing_column_is_named_and_never_substituted(
-    session: NotebookSession, request_: str
-) -> None:
-    last = await last_of(session, request_)
+async def test_missing_column_is_named_and_never_substituted(session: NotebookSession) -> None:
+    last = await last_of(session, "load good.csv and plot the mean profit by region")
     assert isinstance(last, Handoff)
     assert "profit" in last.rationale
     assert set(session.executor.variables()) == {"good"}

@@ -24,6 +24,7 @@ from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from parsimony_kernel.tools import Tools, tool
 from tests.scenarios.notebooks import shown, told
+from tests.session.session_steps import question
 
 # The secret is what follows the name; each is told apart from all others by its first word.
 IN_ENVIRONMENT = 'canary-env "ünd&<more>\\'
@@ -172,7 +173,7 @@ async def test_secret_never_leaves_a_turn(
     )
     request = f"Connect with password={IN_REQUEST}, or {IN_ENVIRONMENT}, or {IN_ADDRESS}."
     asked = await place.follow(session.turn(request, cell_key="a", options=options))
-    assert isinstance(asked[-1], ev.UserInputRequested)
+    question(asked)
     ended = await place.follow(session.resume(f"it is password={IN_REPLY}"))
     assert isinstance(ended[-1], ev.RunCompleted)
     assert len(answered(asked, "run_code")) == 6
@@ -204,10 +205,9 @@ async def test_call_with_secret_is_not_shown_for_approval(place: Place) -> None:
     assert first.result is not None
     assert first.result["error"] == "validation_failed"
     assert "os.environ" in first.result["message"]
-    last = events[-1]
-    assert isinstance(last, ev.UserInputRequested)
-    assert last.suspension_record.pending_call is not None
-    assert "subprocess" in last.suspension_record.pending_call.arguments
+    held = question(events).suspension_record.pending_call
+    assert held is not None
+    assert "subprocess" in held.arguments
     assert_clean(place)
 
 

@@ -36,8 +36,10 @@ from parsimony_kernel.testing.scripted import (
 )
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tool, ToolResult, tool
+from tests.session.session_steps import assert_well_told
 
 from .agents import ended_by
+from .loops import Answered
 
 TWO_PRICES = "import pandas as pd\ncars = pd.DataFrame({'unit_price': [1], 'list_price': [2]})"
 # A wait that no interrupt of ours reaches, and that ends by itself soon after the test.
@@ -46,14 +48,6 @@ STUCK = "import threading\nthreading.Event().wait(3)"
 SOON_S = 0.02
 # Failures in a row that open a breaker.
 THRESHOLD = 5
-
-
-class Answered(Exception):
-    """What a client raises for an answer with this status."""
-
-    def __init__(self, status_code: int) -> None:
-        super().__init__("no")
-        self.status_code = status_code
 
 
 # -- the tools
@@ -221,78 +215,48 @@ ORDER = ActionContract(identifiers={"at": "A102"})
 CUT_OFF: Step = ended_by("length", say("And then"))
 RESET = ConnectionError("reset")
 
-FAILING_AND_NOT = each_new("fetch", THRESHOLD), each_new("look", THRESHOLD)
+MISSPELT = [f"cars['{each}_prise'].sum()" for each in ("unit", "list", "unit")]
+_FAILING, _NOT = each_new("fetch", THRESHOLD), each_new("look", THRESHOLD)
+FAILING_AND_NOT = [each for pair in zip(_FAILING, _NOT, strict=True) for each in pair]
 
 MEETINGS = (
     Meeting(causes.NOT_REGISTERED, each_new("lok", 3)),
     Meeting(causes.NOT_REACHABLE, each_new("wait", 3), task={"procedure": LOOK_FIRST}),
     Meeting(causes.BAD_ARGUMENTS, each_new("look", 3, wrong=1), "an extra field"),
     Meeting(causes.BAD_ARGUMENTS, [raw_call("look", '{"at": ')] * 3, "no JSON"),
-    Meeting(
-        causes.BAD_ARGUMENTS,
-        code(TWO_PRICES, *(f"cars['{each}_prise'].sum()" for each in ("unit", "list", "unit"))),
-        "a column misspelt",
-    ),
+    Meeting(causes.BAD_ARGUMENTS, code(TWO_PRICES, *MISSPELT), "a column misspelt"),
     Meeting(causes.RULE_BROKEN, each_new("look", 2), "contract", task={"contract": ORDER}),
-    Meeting(
-        causes.RULE_BROKEN,
-        each_new("look", 2),
-        "rule",
-        task={"rules": Rules(forbid_tools=("look",))},
-    ),
-    Meeting(
-        causes.NOT_APPROVED,
-        each_new("pay"),
-        tools=[paying(work)],
-        stages=[Approving(Approval.guarded, lambda code: ()).stage],
-    ),
+    Meeting(causes.RULE_BROKEN, each_new("look", 2), "rule",
+            task={"rules": Rules(forbid_tools=("look",))}),
+    Meeting(causes.NOT_APPROVED, each_new("pay"), tools=[paying(work)],
+            stages=[Approving(Approval.guarded, lambda code: ()).stage]),
     Meeting(causes.LOOP, [call("look", at="x")] * 4),
     Meeting(causes.PROVIDER_FAULT, [Answered(429)] * 4, "429"),
     Meeting(causes.PROVIDER_FAULT, [Answered(503)] * 4, "503"),
     Meeting(causes.PROVIDER_FAULT, [RESET] * 4, "reset, two models", fallback=[RESET] * 4),
     Meeting(causes.BREAKER_OPEN, [], fallback=[], are_open=True),
     Meeting(causes.LATE, each_new("wait", 3)),
-    Meeting(
-        causes.LATE_UNCERTAIN,
-        each_new("pay"),
-        tools=[paying(never, timeout_s=SOON_S)],
-        looks_up=True,
-    ),
+    Meeting(causes.LATE_UNCERTAIN, each_new("pay"), tools=[paying(never, timeout_s=SOON_S)],
+            looks_up=True),
     Meeting(causes.LATE_UNCERTAIN, each_new("hold"), "effect not stated"),
-    Meeting(
-        causes.LATE,
-        code("while True: pass", "while True: 2", "while True: 3"),
-        "code",
-        limits={"tool_timeout_s": SOON_S},
-    ),
+    Meeting(causes.LATE, code("while True: pass", "while True: 2", "while True: 3"), "code",
+            limits={"tool_timeout_s": SOON_S}),
     Meeting(causes.RAISED, each_new("shatter", 3)),
     Meeting(causes.RAISED, code("0 / 0", "1 / 0", "2 / 0"), "code"),
     Meeting(causes.RAISED_UNCERTAIN, each_new("pay"), tools=[paying(lose)], looks_up=True),
-    Meeting(
-        causes.RAISED_COMMITTED,
-        each_new("pay"),
-        "answer refused",
-        tools=[paying(work, output_validators=(lambda paid: "it is no receipt",))],
-    ),
+    Meeting(causes.RAISED_COMMITTED, each_new("pay"), "answer refused",
+            tools=[paying(work, output_validators=(lambda paid: "it is no receipt",))]),
     Meeting(causes.ANSWER_CUT_OFF, [CUT_OFF] * 2),
     Meeting(causes.ANSWER_REFUSED, [ended_by("content_filter", say("No."))]),
     Meeting(causes.CLAIM_UNOBSERVED, ending("It is in `df_a`.", "It is in `df_b`.")),
-    Meeting(
-        causes.PLAN_OPEN,
-        [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")],
-    ),
+    Meeting(causes.PLAN_OPEN,
+            [call("plan", parts=["load it", "sum it"]), *ending("ok", "all is well", "fine")]),
     Meeting(causes.CONTEXT_EXCEEDED, [Answered(413)] * 2),
-    Meeting(
-        causes.GOAL_DRIFT, ending("Done.", "It is done.", "All of it."), task={"contract": ORDER}
-    ),
+    Meeting(causes.GOAL_DRIFT, ending("Done.", "It is done.", "All of it."),
+            task={"contract": ORDER}),
     Meeting(causes.STATE_LOST, code(STUCK, f"{STUCK}\n2"), limits={"tool_timeout_s": 10 * SOON_S}),
-    Meeting(
-        causes.STATE_LOST_UNCERTAIN,
-        code(STUCK),
-        "reaching outside",
-        stages=[reaching],
-        limits={"tool_timeout_s": 10 * SOON_S},
-    ),
+    Meeting(causes.STATE_LOST_UNCERTAIN, code(STUCK), "reaching outside", stages=[reaching],
+            limits={"tool_timeout_s": 10 * SOON_S}),
     Meeting(causes.AMBIGUOUS, each_new("read")),
     Meeting(causes.CAPABILITY_GAP, [Answered(401)], "key"),
     Meeting(causes.CAPABILITY_GAP, [Answered(404)], "model"),
@@ -300,19 +264,11 @@ MEETINGS = (
     Meeting(causes.CAPABILITY_GAP, each_new("connect"), "connector"),
     Meeting(causes.STEPS_USED, each_new("look"), limits={"max_iterations": 1}),
     Meeting(causes.TIME_USED, [], limits={"max_execution_time_s": 1}, is_late=True),
-    Meeting(
-        causes.BUDGET_USED,
-        [replace(call("run_code", code="1"), usage=Usage(8_000, 0))],
-        limits={"max_tokens": 9_000},
-    ),
+    Meeting(causes.BUDGET_USED, [replace(call("run_code", code="1"), usage=Usage(8_000, 0))],
+            limits={"max_tokens": 9_000}),
     Meeting(causes.NO_CALL, [say("hm"), say("So.")]),
     Meeting(causes.PROVIDER_SILENT, None),
-    Meeting(
-        causes.TOOL_BREAKER_OPEN,
-        [each for pair in zip(*FAILING_AND_NOT, strict=True) for each in pair]
-        + each_new("fetch", 3),
-        after=THRESHOLD,
-    ),
+    Meeting(causes.TOOL_BREAKER_OPEN, [*FAILING_AND_NOT, *each_new("fetch", 3)], after=THRESHOLD),
     Meeting(causes.GUARD_BROKEN, each_new("look"), task={"procedure": GUARDED}),
     Meeting(causes.WRITE_UNRECORDED, each_new("pay"), tools=[paying(work)], is_unrecorded=True),
     Meeting(causes.LIMIT_UNKEEPABLE, [], "no price", limits={"max_cost_usd": 1.0}),
@@ -321,7 +277,7 @@ MEETINGS = (
     Meeting(causes.CHECK_BROKEN, each_new("look"), stages=[broken_check]),
     Meeting(causes.LOOP_AHEAD, [calls(*[call("look", at="x")] * 6)]),
     Meeting(causes.COLUMNS_NEAR, code(TWO_PRICES, "cars['price'].sum()")),
-)
+)  # fmt: skip
 
 
 class Unrecorded(MemoryEffects):
@@ -443,9 +399,7 @@ async def play(meeting: Meeting) -> Ran:
 @pytest.mark.parametrize("meeting", MEETINGS, ids=str)
 async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
     ran = await play(meeting)
-    assert [ev.is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [
-        True
-    ]
+    assert_well_told(ran.events)
     occurred = list(ran.climbed)[meeting.after :]
     assert [cause_of(failure) for failure, _ in occurred] == [meeting.cause] * len(meeting.rungs)
     assert [rung for _, rung in occurred] == meeting.rungs

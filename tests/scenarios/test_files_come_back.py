@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.events import AgentEvent, RunCompleted, UserInputRequested
+from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.scripted import call
+from tests.session.session_steps import gather, turn
 
-from .loops import gather
+from .loops import DONE
 
-DONE = call("return_done", summary="ok")
 OVERWRITE = "with open('data.csv', 'w') as f:\n    n = f.write('new')"
 
 
@@ -24,17 +22,12 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-async def ask(session: NotebookSession, approve: Approval = Approval.guarded) -> AgentEvent:
-    options = TurnOptions(approve=approve)
-    return (await gather(session.turn("do it", cell_key="a", options=options)))[-1]
-
-
 @pytest.mark.parametrize("approve", Approval)
 async def test_undo_restores_file_and_redo_rewrites_it(
     scripted: Any, data: Path, approve: Approval
 ) -> None:
     session = scripted(call("run_code", code=OVERWRITE), DONE)
-    last = await ask(session, approve)
+    last = (await turn(session, approve=approve))[-1]
     if approve is Approval.ask:
         last = (await gather(session.resume("Run it")))[-1]
     assert isinstance(last, RunCompleted)
@@ -52,7 +45,7 @@ async def test_undo_restores_file_and_redo_rewrites_it(
 
 async def test_later_edited_file_is_left_alone(scripted: Any, data: Path) -> None:
     session = scripted(call("run_code", code=OVERWRITE), DONE)
-    await ask(session)
+    await turn(session)
     data.write_text("mine again")
     back = session.past.undo()[1]
     assert "data.csv" in back.kept
@@ -62,7 +55,7 @@ async def test_later_edited_file_is_left_alone(scripted: Any, data: Path) -> Non
 async def test_failed_step_restores_file(scripted: Any, data: Path) -> None:
     fails = "with open('data.csv', 'w') as f:\n    f.write('half')\n    1 / 0"
     session = scripted(call("run_code", code=OVERWRITE), call("run_code", code=fails), DONE)
-    await ask(session)
+    await turn(session)
     assert data.read_text() == "new"
     session.past.undo()
     assert data.read_text() == "old"
@@ -71,7 +64,7 @@ async def test_failed_step_restores_file(scripted: Any, data: Path) -> None:
 async def test_declined_step_restores_file(scripted: Any, data: Path) -> None:
     code = f"{OVERWRITE}\nimport os\nprogram = ['ls'][0]\ndone = getattr(os, 'system')(program)"
     session = scripted(call("run_code", code=code), DONE)
-    assert isinstance(await ask(session), UserInputRequested)
+    assert isinstance((await turn(session))[-1], UserInputRequested)
     assert data.read_text() == "new"
     await gather(session.resume("Don't"))
     assert data.read_text() == "old"
@@ -81,6 +74,6 @@ async def test_file_created_by_turn_stays(scripted: Any, tmp_path: Path) -> None
     more = "with open('made.csv', 'a') as f:\n    n = f.write('more')"
     makes = more.replace("more", "made")
     session = scripted(call("run_code", code=makes), call("run_code", code=more), DONE)
-    await ask(session)
+    await turn(session)
     session.past.undo()
     assert (tmp_path / "made.csv").read_text() == "mademore"

@@ -14,53 +14,28 @@ from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.executor import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
-from parsimony_kernel.view.blocks import RunView
-from parsimony_kernel.view.fold import fold
-from parsimony_kernel.view.plain_text import record_of
+from tests.session.session_steps import code, gather, mine, question, turn
+
+from .loops import DONE
+from .notebooks import shown
 
 Start = Callable[..., NotebookSession]
-DONE = call("return_done", summary="ok")
-USER = RunScope("", "analysis.ipynb", "mine", actor="user")
-
-
-def code(text: str) -> Any:
-    return call("run_code", code=text)
 
 
 FAILS = code("raise Exception('no')")
 UNABLE = call("return_unable", rationale="r", blockers=["b"])
 
 
-def drawn(events: Sequence[ev.AgentEvent]) -> str:
-    """The record as text."""
-    view = RunView()
-    for event in events:
-        view = fold(view, event)
-    return record_of(view.blocks)
-
-
 def last_sent(agent: Agent) -> Sequence[dict[str, Any]]:
     """What the model was sent last."""
     model: Any = agent.model_config
     return list(model.requests[-1].messages)
-
-
-async def mine(session: NotebookSession, text: str) -> None:
-    """A cell of the person's."""
-    with run_scope(USER):
-        output = await session.executor.execute(text)
-    assert output.error is None
-
-
-async def turn(session: NotebookSession, cell: str = "a") -> list[ev.AgentEvent]:
-    return [event async for event in session.turn("do it", cell_key=cell)]
 
 
 def answers(events: Sequence[ev.AgentEvent]) -> list[dict[str, Any]]:
@@ -75,7 +50,7 @@ async def test_failing_cell_leaves_existing_variables(scripted: Start) -> None:
     failed = answers(events)[0]
     said = "Put back as before: prices, rows. New, and kept: half."
     assert failed["variables"] == said
-    assert said in drawn(events)
+    assert said in shown(events)
     assert isinstance(session._model, ScriptedModel)
     assert any(f"variables: {said}" in str(each.messages) for each in session._model.requests)
     variables = session.executor.variables()
@@ -106,7 +81,7 @@ async def test_overwritten_user_variable_is_named_and_restored(scripted: Start) 
     await mine(session, "sales = [1, 2]")
     events = await turn(session)
     assert answers(events)[0]["output"]["overwritten"] == ["sales"]
-    assert "Changed your sales; %agent undo takes back what it can." in drawn(events)
+    assert "Changed your sales; %agent undo takes back what it can." in shown(events)
     ordinal, back = session.past.undo()
     assert (ordinal, back.restored, back.removed) == (1, ("sales",), ("other",))
     assert session.executor.variables()["sales"] == [1, 2]
@@ -114,8 +89,8 @@ async def test_overwritten_user_variable_is_named_and_restored(scripted: Start) 
 
 async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
     session = scripted(code("a = 1; b = 1"), DONE, code("a = 2"), DONE)
-    await turn(session, "one")
-    await turn(session, "two")
+    await turn(session, cell="one")
+    await turn(session, cell="two")
     assert session.past.undo(1)[1].kept == ("a",)
     assert session.executor.variables() == {"a": 2}
     assert session.past.undo(2)[1].restored == ("a",)
@@ -124,9 +99,9 @@ async def test_earlier_turn_is_undone_alone(scripted: Start) -> None:
 
 async def test_waiting_turn_is_undone_whole(scripted: Start) -> None:
     session = scripted(code("a = 1"), call("ask_user", question="Go?"), code("b = 1"), DONE)
-    assert isinstance((await turn(session))[-1], ev.UserInputRequested)
+    question(await turn(session))
     await mine(session, "c = 1")
-    assert [e async for e in session.resume("yes")]
+    await gather(session.resume("yes"))
     assert session.past.undo()[1].removed == ("a", "b")
     assert session.executor.variables() == {"c": 1}
 
@@ -173,7 +148,7 @@ async def test_rollback_returns_to_last_passing_step() -> None:
     sent = last_sent(agent)
     assert sum(message["role"] == "tool" for message in sent) == 2
     assert any(error.put_back in str(message["content"]) for message in sent)
-    assert "Gone back: The variables are as they were" in drawn(events)
+    assert "Gone back: The variables are as they were" in shown(events)
 
 
 async def test_rollback_returns_to_named_checkpoint() -> None:
@@ -244,7 +219,7 @@ async def test_plan_is_in_suspension_record(scripted: Start) -> None:
     planned, asked = call("plan", parts=["load", "plot"]), call("ask_user", question="Go?")
     session = scripted(planned, asked, DONE, UNABLE)
     await turn(session)
-    events = [e async for e in session.resume("yes")]
+    events = await gather(session.resume("yes"))
     assert answers(events)[0]["details"] == {"open": ["load", "plot"]}
 
 
@@ -285,9 +260,8 @@ async def test_variables_stay_with_possible_effect(scripted: Start) -> None:
     await mine(session, SENDING)
     session.tools.add("send")
     await turn(session)
-    events = [event async for event in session.resume("Run it")]
-    assert isinstance(events[-1], ev.UserInputRequested)
-    assert events[-1].question == "Did send take effect?"
+    asked = question(await gather(session.resume("Run it")))
+    assert asked.question == "Did send take effect?"
     assert session.executor.variables()["sent"] == ["ann"]
 
 
@@ -340,8 +314,7 @@ def asking(contract: ActionContract | None) -> tuple[Agent, ScriptedModel]:
 async def test_run_resumes_under_its_contract(dropped: bool) -> None:
     contract = ActionContract(frozenset({"return_done"}))
     agent, _ = asking(contract if dropped else None)
-    last = (await run(agent))[-1]
-    assert isinstance(last, ev.UserInputRequested)
+    last = question(await run(agent))
     other, model = asking(None if dropped else contract)
     with pytest.raises(ValueError, match="another contract or procedure"):
         _ = [event async for event in other.resume(last.suspension_record, "yes")]

@@ -86,21 +86,37 @@ def assert_finished(cell: Cell, made: str) -> None:
 # -- sys.exit, os._exit, MemoryError
 
 
-LEAVING = {
-    "sys.exit": "import sys\nsys.exit(3)",
-    "quit, by name": "quit",
+# Code that ends its step, and what the record calls that.
+ENDING = {
+    "sys.exit": ("import sys\nsys.exit(3)", ""),
+    "quit, by name": ("quit", ""),
     "in a task": (
-        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())"
+        "import asyncio, sys\nasync def leave(): sys.exit(1)\nawait asyncio.create_task(leave())",
+        "",
+    ),
+    "one block": ("[0] * 10**15", "MemoryError"),
+    "an array": ("import numpy as np\nnp.ones(10**15)", "MemoryError"),
+    "recursion": ("def f(): return f()\nf()", "RecursionError"),
+    "little by little": (
+        "import resource\n"
+        "before = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + 300_000_000, before[1]))\n"
+        "def fill():\n    kept = []\n    while True: kept.append(bytearray(1_000_000))\n"
+        "try:\n    fill()\nfinally:\n    resource.setrlimit(resource.RLIMIT_AS, before)",
+        "MemoryError",
     ),
 }
 
 
-@pytest.mark.parametrize("how", LEAVING)
-def test_exiting_code_ends_its_step_only(shared: Desk, how: str) -> None:
+@pytest.mark.parametrize("how", ENDING)
+def test_code_that_exits_or_fills_the_memory_ends_its_step_only(shared: Desk, how: str) -> None:
+    source, told = ENDING[how]
     shared.kernel.run("mine = [1, 2]")
-    shared.use(running(LEAVING[how], f"call('run_code', code='after = 1'), {DONE}"))
-    cell = agent(shared, how, cell_id=f"leaving {how}")
+    shared.use(running(source, f"call('run_code', code='after = 1'), {DONE}"))
+    cell = agent(shared, how, cell_id=f"ending {how}")
     assert cell.status == "ok"
+    assert told in cell.text
     assert_finished(cell, "after")
     assert "ask_exit" not in str(cell.reply.get("payload"))
     assert printed(shared.kernel, "mine, after") == "[1, 2] 1"
@@ -140,33 +156,6 @@ def test_code_ending_kernel_is_recorded_and_cell_reruns(desk: Desk, how: str) ->
     assert "kernel" in shown
     assert agent(desk, how, cell_id="dying").status == "ok"
     assert desk.statuses() == ["done", "replaced", "done"]
-
-
-HUNGRY = {
-    "one block": "[0] * 10**15",
-    "an array": "import numpy as np\nnp.ones(10**15)",
-    "recursion": "def f(): return f()\nf()",
-    "little by little": (
-        "import resource\n"
-        "before = resource.getrlimit(resource.RLIMIT_AS)\n"
-        "pages = int(open('/proc/self/statm').read().split()[0])\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + 300_000_000, before[1]))\n"
-        "def fill():\n    kept = []\n    while True: kept.append(bytearray(1_000_000))\n"
-        "try:\n    fill()\nfinally:\n    resource.setrlimit(resource.RLIMIT_AS, before)"
-    ),
-}
-
-
-@pytest.mark.parametrize("how", HUNGRY)
-def test_out_of_memory_fails_and_run_continues(shared: Desk, how: str) -> None:
-    shared.kernel.run("mine = [1, 2]")
-    shared.use(running(HUNGRY[how], f"call('run_code', code='after = 1'), {DONE}"))
-    cell = agent(shared, how, cell_id=f"hungry {how}")
-    assert cell.status == "ok"
-    assert "RecursionError" in cell.text if how == "recursion" else "MemoryError" in cell.text
-    assert_finished(cell, "after")
-    assert printed(shared.kernel, "mine, after") == "[1, 2] 1"
-    assert_usable(shared)
 
 
 # -- the user's variable overwritten

@@ -22,8 +22,10 @@ from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
 from parsimony_kernel.toolbox.run_tools import plan
 from parsimony_kernel.tools import ToolResult, tool
+from tests.session.session_steps import gather
+from tests.session.session_steps import question as asked
 
-from .loops import DONE, DOWN, actions, bare, begun, errors, gather, run
+from .loops import DONE, DOWN, actions, bare, begun, errors, run
 
 
 @tool
@@ -110,12 +112,6 @@ async def test_declined_limit_ends_with_summary() -> None:
 
 def used(completion: Completion, tokens: int) -> Completion:
     return replace(completion, usage=Usage(tokens, 0))
-
-
-def asked(events: Sequence[ev.AgentEvent]) -> ev.UserInputRequested:
-    last = events[-1]
-    assert isinstance(last, ev.UserInputRequested)
-    return last
 
 
 async def test_budget_question_allows_as_much_again() -> None:

@@ -16,6 +16,7 @@ from parsimony_kernel.core.state import RunState
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.tools import Tools, tool
+from tests.session.session_steps import question
 
 from .loops import DONE, bare, begun
 
@@ -179,8 +180,7 @@ async def test_nothing_starts_behind_a_waiting_approval() -> None:
     desk.named("a", at_once, **READS)
     desk.named("b", at_once, reaches=lambda given: ("b talks to a stranger",), **READS)
     desk.named("c", at_once, **READS)
-    asked = (await desk.run())[-1]
-    assert isinstance(asked, ev.UserInputRequested)
+    asked = question(await desk.run())
     assert desk.begun == ["a"]
     held = asked.suspension_record.pending_call
     assert held is not None

@@ -17,12 +17,11 @@ from parsimony_kernel.core.chat import FunctionCall, ToolCall
 from parsimony_kernel.core.conversation import opening
 from parsimony_kernel.core.kinds import FailureContext, FailureKind, FailureType, TriageContext
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.turn_values import TurnOptions
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.scripted import Step, call
 from parsimony_kernel.tools import tool
 from parsimony_kernel.triage.policy import FailurePolicy, PolicyRecovery, RecoveryAction
+from tests.session.session_steps import gather, question, turn
 
 from .loops import DONE, actions, bare, run
 
@@ -57,7 +56,7 @@ def agent(
     return who
 
 
-async def gather(
+async def go(
     who: SimpleNamespace, cancellation: CancellationRequest | None = None
 ) -> list[ev.AgentEvent]:
     state = RunState(messages=opening("go", ""), started_monotonic_s=0.0)
@@ -68,29 +67,24 @@ async def gather(
 async def test_policy_cannot_answer_an_approval(scripted: Any, tmp_path: Path, stated: str) -> None:
     (tmp_path / "policy.yaml").write_text(f"policy:\n  {stated}: replan\n")
     session = scripted(call("run_code", code=SHELL), DONE)
-    options = TurnOptions(approve=Approval.guarded, procedure="policy.yaml")
-    last = [event async for event in session.turn("do it", cell_key="a", options=options)][-1]
-    assert isinstance(last, ev.UserInputRequested)
-    assert last.question == "May this code run?"
+    asked = question(await turn(session, procedure="policy.yaml"))
+    assert asked.question == "May this code run?"
     assert not (tmp_path / "made").exists()
-    answered = [event async for event in session.resume("Run it")]
-    assert isinstance(answered[-1], ev.RunCompleted)
+    assert isinstance((await gather(session.resume("Run it")))[-1], ev.RunCompleted)
     assert (tmp_path / "made").exists()
 
 
 async def test_rollback_example_keeps_work_at_a_limit(scripted: Any, tmp_path: Path) -> None:
     (tmp_path / "recovery.yaml").write_text(EXAMPLE.read_text())
     session = scripted(call("run_code", code="a = 1"), call("run_code", code="b = 2"), DONE)
-    options = TurnOptions(procedure="recovery.yaml", max_iterations=2)
-    events = [event async for event in session.turn("do it", cell_key="a", options=options)]
-    assert isinstance(events[-1], ev.UserInputRequested)
+    question(await turn(session, procedure="recovery.yaml", max_iterations=2))
     assert session.executor.variables() == {"a": 1, "b": 2}
 
 
 async def test_hanging_strategy_costs_only_its_timeout() -> None:
     policy = FailurePolicy(default=hangs)
     who = agent(BROKEN, DONE, policy=policy)
-    events = await gather(who)
+    events = await go(who)
     assert actions(events) == ["retry"]
     assert events[-1] == ev.RunCompleted(summary="ok")
     assert who.clock.monotonic() == 30.0
@@ -98,9 +92,8 @@ async def test_hanging_strategy_costs_only_its_timeout() -> None:
 
 async def test_hanging_strategy_ends_with_run_time() -> None:
     who = agent(BROKEN, policy=FailurePolicy(default=hangs), max_execution_time_s=7)
-    events = await gather(who)
-    assert isinstance(events[-1], ev.UserInputRequested)
-    assert events[-1].originating_failure_kind is FailureKind.time_limit
+    asked = question(await go(who))
+    assert asked.originating_failure_kind is FailureKind.time_limit
     assert who.clock.monotonic() == 7.0
 
 
@@ -113,7 +106,7 @@ async def test_stop_during_strategy_cancels_run() -> None:
         return plan
 
     who = agent(BROKEN, policy=FailurePolicy(default=asked_to_stop))
-    assert (await gather(who, stop))[-1] == ev.RunCancelled(reason="enough")
+    assert (await go(who, stop))[-1] == ev.RunCancelled(reason="enough")
 
 
 ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("broken")]
@@ -121,9 +114,9 @@ ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("
 
 @pytest.mark.parametrize("exc", ENDS, ids=lambda exc: type(exc).__name__)
 async def test_raising_strategy_or_classifier_ends_with_an_event(exc: BaseException) -> None:
-    events = await gather(agent(BROKEN, DONE, classify=raising(exc)))
+    events = await go(agent(BROKEN, DONE, classify=raising(exc)))
     assert events[-1] == ev.RunCompleted(summary="ok")
-    events = await gather(agent(BROKEN, DONE, policy=FailurePolicy(default=raising(exc))))
+    events = await go(agent(BROKEN, DONE, policy=FailurePolicy(default=raising(exc))))
     assert ev.is_terminal(events[-1])
 
 

@@ -11,13 +11,13 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.config import ActionContract
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_values import SessionError, TurnOptions
+from parsimony_kernel.session.turn_values import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
+from tests.session.session_steps import gather, question, turn
 
-from .loops import gather
+from .loops import DONE
 
-DONE = call("return_done", summary="ok")
 LOOK = call("run_code", code="import pandas as pd\nt = pd.DataFrame({'a': [1]})\nt")
 COUNT = call("run_code", code="len(t)")
 SAVE = call("return_dataset", variable="t", title="T")
@@ -42,8 +42,7 @@ def start(scripted: Starting, tmp_path: Path) -> Starting:
 
 
 async def ask(session: NotebookSession, procedure: str = "review.yaml") -> list[ev.AgentEvent]:
-    options = TurnOptions(procedure=procedure)
-    return await gather(session.turn("do it", cell_key="a", options=options))
+    return await turn(session, procedure=procedure)
 
 
 def refused(events: list[ev.AgentEvent], *told: str) -> list[tuple[Any, ...]]:
@@ -64,7 +63,7 @@ async def test_out_of_order_step_is_refused_with_options(start: Starting) -> Non
 
 async def test_suspended_procedure_resumes_in_another_process(start: Starting) -> None:
     first = start(LOOK, call("ask_user", question="Publish it?"))
-    assert isinstance((await ask(first))[-1], ev.UserInputRequested)
+    question(await ask(first))
     second = start(LOOK, DONE)
     events = await gather(second.resume("yes"))
     [(*told, following)] = refused(events, "error", "valid_next_actions")
@@ -105,8 +104,7 @@ async def test_rule_is_enforced_and_reminder_comes_last(start: Starting, tmp_pat
 
 async def test_call_limit_counts_calls_before_suspension(start: Starting, tmp_path: Path) -> None:
     first = start(LOOK, call("ask_user", question="Go on?"))
-    events = await follow(first, tmp_path, "max_tool_calls: 1\n")
-    assert isinstance(events[-1], ev.UserInputRequested)
+    question(await follow(first, tmp_path, "max_tool_calls: 1\n"))
     model = ScriptedModel([COUNT, DONE])
     second = start(model=model)
     events = await gather(second.resume("yes"))

@@ -35,6 +35,7 @@ from parsimony_kernel.testing.provider import (
 )
 from parsimony_kernel.testing.scripted import call, calls
 from tests.llm.dialects import LITELLM_WARNINGS
+from tests.session.session_steps import question
 
 from .agents import MODEL, Tally, agent_at, config_of, drive, run_with
 
@@ -174,14 +175,9 @@ async def test_breaker_blocks_provider_until_one_probe(fault: HttpError) -> None
 
         third = await drive(agent, provider)
         assert (third.errors, len(provider.requests)) == ([], 5)
-        assert isinstance(third.last, ev.Handoff)
-        assert " s" in third.last.rationale
 
-        for ran in (first, second, third):
-            assert isinstance(ran.last, ev.Handoff)
-            assert ran.last.failure is not None
-            assert ran.last.failure.kind is FailureKind.transient_provider
-            assert ran.result.failed
+        ends = [ran.handed_off(FailureKind.transient_provider) for ran in (first, second, third)]
+        assert " s" in ends[-1].rationale
         assert isinstance(agent.clock, ManualClock)
         agent.clock.advance(61)
         probe = await drive(agent, provider)
@@ -222,10 +218,10 @@ async def test_incompressible_request_is_handed_off() -> None:
 async def test_token_budget_holds_without_provider_counts(wire: Wire) -> None:
     script = (Faulty(wire, call("fetch", page=n)) for n in itertools.count())
     ran = await run_with(script, max_tokens=20_000)
-    assert isinstance(ran.last, ev.UserInputRequested)
-    assert ran.last.originating_failure_kind is FailureKind.policy_violation
-    assert ran.last.choices == ("Go on", "Stop here")
-    assert ran.last.suspension_record.originating_guard == "tokens"
+    asked = question(ran.events)
+    assert asked.originating_failure_kind is FailureKind.policy_violation
+    assert asked.choices == ("Go on", "Stop here")
+    assert asked.suspension_record.originating_guard == "tokens"
     spent = [
         event.prompt_tokens + event.completion_tokens
         for event in ran.events

@@ -4,9 +4,7 @@ import asyncio
 import itertools
 import os
 import shutil
-import sqlite3
 import threading
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +21,6 @@ from parsimony_kernel.core.events import (
     Handoff,
     RunCancelled,
     RunCompleted,
-    RunStarted,
     StateSnapshot,
     UserInputRequested,
 )
@@ -35,18 +32,19 @@ from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.testing.manual_clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import call, say
+from tests.scenarios.loops import Answered
 
-from .session_steps import ASK, DONE, LOAD, gather
+from .session_steps import ASK, DONE, LOAD, begun, gather, question, turn
 
 
 async def test_turn_events_are_journaled_as_yielded(start: Any) -> None:
     session = start([LOAD, DONE])
-    events = await gather(session.turn("load it", cell_key="a"))
-    assert isinstance(events[0], RunStarted)
+    events = await turn(session, "load it")
+    begun(events)
     assert events[-1] == RunCompleted(summary="done", variables=("sales",))
-    (turn,) = session.turns()
-    assert (turn.ordinal, turn.request, turn.status, turn.summary) == (1, "load it", "done", "done")
-    assert session.events(turn.run_id) == tuple(events)
+    (row,) = session.turns()
+    assert (row.ordinal, row.request, row.status, row.summary) == (1, "load it", "done", "done")
+    assert session.events(row.run_id) == tuple(events)
     assert session.executor.variables()["sales"]["amount"].sum() == 3
 
 
@@ -54,14 +52,13 @@ async def test_first_message_has_request_and_inventory(start: Any, folder: Path)
     executor = CodeExecutor(cwd=str(folder))
     await executor.execute("import pandas as pd\nold = pd.DataFrame({'x': [1, 2]})")
     session = start([DONE], executor)
-    events = await gather(session.turn("what is {old}?", cell_key="a"))
+    events = await turn(session, "what is {old}?")
     (request,) = session._model.requests
     first = "\n".join(message["content"] for message in said(request))
     assert "<request>\nwhat is {old}?\n</request>" in first
     assert '"data/sales.csv"' in first
     assert '"old"' in first
-    assert isinstance(events[0], RunStarted)
-    assert events[0].shared == ("variables with samples: old", "name of 1 data file")
+    assert begun(events).shared == ("variables with samples: old", "name of 1 data file")
 
 
 def said(request: ModelRequest) -> list[dict[str, Any]]:
@@ -74,8 +71,7 @@ def said(request: ModelRequest) -> list[dict[str, Any]]:
 async def test_published_work_survives_questions(start: Any) -> None:
     publish = call("return_dataset", variable="sales", title="Sales")
     session = start([LOAD, publish, publish, ASK, ASK, DONE])
-    asked = (await gather(session.turn("publish it", cell_key="a")))[-1]
-    assert isinstance(asked, UserInputRequested)
+    asked = question(await turn(session, "publish it"))
     (published,) = session.artifacts()
     code = (session.workspace / published.code_path).read_text("utf-8")
     assert "\n# cell of turn 1 (agent)\n" in code
@@ -86,8 +82,7 @@ async def test_published_work_survives_questions(start: Any) -> None:
     }
     assert asked.suspension_record.minted_refs == [minted]
     assert asked.suspension_record.minted_live_names == [("dataset", "analysis/sales")]
-    again = (await gather(session.resume("1")))[-1]
-    assert isinstance(again, UserInputRequested)
+    again = question(await gather(session.resume("1")))
     assert again.suspension_record.minted_refs == [minted]
 
 
@@ -107,7 +102,7 @@ async def test_published_work_survives_questions(start: Any) -> None:
 async def test_reply_picks_a_choice_or_is_taken_as_text(start: Any, reply: str, taken: str) -> None:
     choices = ["2012", "south", "1"]
     session = start([call("ask_user", question="Which one?", choices=choices), DONE])
-    await gather(session.turn("sum it", cell_key="a"))
+    await turn(session, "sum it")
     if taken in ("empty", "there are 3"):
         with pytest.raises(SessionError, match=taken):
             await gather(session.resume(reply))
@@ -116,8 +111,7 @@ async def test_reply_picks_a_choice_or_is_taken_as_text(start: Any, reply: str, 
     (question,) = session.pending()
     assert (question.record.pending_question, question.record.choices) == ("Which one?", choices)
     resumed = await gather(session.resume(reply))
-    assert isinstance(resumed[0], RunStarted)
-    assert resumed[0].reply == taken
+    assert begun(resumed).reply == taken
     assert isinstance(resumed[-1], RunCompleted)
     assert said(session._model.requests[1])[-1] == {"role": "user", "content": taken}
     assert session.pending() == ()
@@ -126,11 +120,9 @@ async def test_reply_picks_a_choice_or_is_taken_as_text(start: Any, reply: str, 
 
 async def test_answer_in_another_process_names_lost_variables(start: Any) -> None:
     first = start([LOAD, ASK])
-    await gather(first.turn("sum it", cell_key="a"))
+    await turn(first, "sum it")
     second = start([DONE])
-    resumed = await gather(second.resume("north please"))
-    assert isinstance(resumed[0], RunStarted)
-    assert resumed[0].gone == ("sales",)
+    assert begun(await gather(second.resume("north please"))).gone == ("sales",)
     sent = said(second._model.requests[0])
     told, now, reply = sent[-3:]
     assert told["content"] == (
@@ -142,12 +134,10 @@ async def test_answer_in_another_process_names_lost_variables(start: Any) -> Non
     assert reply["content"] == "north please"
 
 
-async def test_answer_to_earlier_question_is_not_for_later_one(
-    start: Any,
-) -> None:
+async def test_answer_to_earlier_question_is_not_for_later_one(start: Any) -> None:
     again = call("ask_user", question="Which month?", choices=["all", "none"])
     session = start([ASK, again, DONE])
-    await gather(session.turn("sum it", cell_key="a"))
+    await turn(session, "sum it")
     (first,) = session.pending()
     await gather(session.resume("1", turn_id=first.turn.run_id, nonce=first.record.nonce))
     with pytest.raises(SessionError, match="answered already"):
@@ -158,16 +148,11 @@ async def test_answer_to_earlier_question_is_not_for_later_one(
 
 async def test_resumed_turn_keeps_its_limits(start: Any) -> None:
     session = start([ASK, LOAD, DONE])
-    options = TurnOptions(max_iterations=2)
-    await gather(session.turn("sum it", cell_key="a", options=options))
-    stopped = (await gather(session.resume("1")))[-1]
-    assert isinstance(stopped, UserInputRequested)
-    assert "2 of 2 steps" in str(stopped.context)
+    await turn(session, "sum it", max_iterations=2)
+    assert "2 of 2 steps" in str(question(await gather(session.resume("1"))).context)
 
 
-async def test_alias_parameters_and_effort_survive_question(
-    start: Any,
-) -> None:
+async def test_alias_parameters_and_effort_survive_question(start: Any) -> None:
     session = start()
     with LoopbackProvider([ASK, DONE, DONE]) as server:
         session.configure(
@@ -180,17 +165,15 @@ async def test_alias_parameters_and_effort_survive_question(
         )
         session.set_model("quick")
         assert session.model_name == "openai/gpt-5-mini"
-        options = TurnOptions(effort="high")
-        begun, *_ = await gather(session.turn("go", cell_key="a", options=options))
+        first = begun(await turn(session, effort="high"))
         await gather(session.resume("1"))
-        await gather(session.turn("go", cell_key="b"))
+        await turn(session, "go", cell="b")
     bodies = [each.body for each in server.requests]
     assert [body["reasoning_effort"] for body in bodies] == ["high", "high", "low"]
     assert {(body["model"], body["seed"], body["service_tier"]) for body in bodies} == {
         ("gpt-5-mini", 7, "flex")
     }
-    assert isinstance(begun, RunStarted)
-    assert begun.model == "openai/gpt-5-mini"
+    assert first.model == "openai/gpt-5-mini"
 
 
 @pytest.mark.parametrize(
@@ -212,17 +195,17 @@ async def test_unreadable_model_settings_say_what_is_allowed(
         session.set_model("ollama/llama3")
 
 
-async def test_failing_journal_leaves_question_waiting(start: Any, folder: Path) -> None:
+async def test_failing_journal_leaves_question_waiting(start: Any) -> None:
     session = start([ASK, DONE])
-    await gather(session.turn("sum it", cell_key="a"))
-    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute(
+    await turn(session, "sum it")
+    with session.journal.transaction() as db:
+        db.execute(
             "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'full'); END"
         )
     with pytest.raises(SessionError):
         await gather(session.resume("1"))
-    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute("DROP TRIGGER full")
+    with session.journal.transaction() as db:
+        db.execute("DROP TRIGGER full")
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
 
@@ -231,7 +214,7 @@ async def test_unreadable_artifacts_are_found_before_anything_is_answered_or_rep
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = start([ASK, DONE])
-    await gather(session.turn("sum it", cell_key="a"))
+    await turn(session, "sum it")
 
     def refuse(*_: object) -> None:
         raise StorageError("no permission")
@@ -241,23 +224,23 @@ async def test_unreadable_artifacts_are_found_before_anything_is_answered_or_rep
         with pytest.raises(SessionError):
             await gather(session.resume("1"))
         with pytest.raises(SessionError):
-            await gather(session.turn("sum it", cell_key="a"))
+            await turn(session, "sum it")
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
 
 
 async def test_deleted_workspace_is_recreated(start: Any, folder: Path) -> None:
     session = start([DONE, DONE])
-    await gather(session.turn("first", cell_key="a"))
+    await turn(session, "first")
     shutil.rmtree(folder / ".ockham")
-    await gather(session.turn("second", cell_key="b"))
+    await turn(session, "second", cell="b")
     assert (folder / ".ockham" / "journal.sqlite").is_file()
     assert [turn.request for turn in session.turns()] == ["second"]
 
 
 async def test_expired_question_is_not_offered(start: Any) -> None:
     session = start([ASK])
-    await gather(session.turn("sum it", cell_key="a"))
+    await turn(session, "sum it")
     later = ManualClock(datetime.now(UTC) + timedelta(days=8))
     session.clock = session.journal.clock = later
     assert session.pending() == ()
@@ -269,7 +252,7 @@ async def test_expired_question_is_not_offered(start: Any) -> None:
 async def test_notebook_of_any_name_works(folder: Path, scripted: Any, name: str) -> None:
     publish = call("return_dataset", variable="sales", title="Sales")
     session = scripted(LOAD, publish, DONE, folder=folder, notebook=name)
-    events = await gather(session.turn("publish", cell_key="a"))
+    events = await turn(session, "publish")
     assert isinstance(events[-1], RunCompleted)
     assert len(session.artifacts()) == 1
 
@@ -277,7 +260,7 @@ async def test_notebook_of_any_name_works(folder: Path, scripted: Any, name: str
 async def test_empty_request_is_refused_with_example(start: Any) -> None:
     session = start()
     with pytest.raises(SessionError, match="for example"):
-        await gather(session.turn(" \n", cell_key="a"))
+        await turn(session, " \n")
     assert session.turns() == ()
 
 
@@ -286,9 +269,9 @@ async def test_departed_consumer_cancels_turn(start: Any) -> None:
     running = session.turn("load it", cell_key="a")
     await anext(running)
     await running.aclose()
-    (turn,) = session.turns()
-    assert turn.status == "cancelled"
-    assert isinstance(session.events(turn.run_id)[-1], RunCancelled)
+    (row,) = session.turns()
+    assert row.status == "cancelled"
+    assert isinstance(session.events(row.run_id)[-1], RunCancelled)
     assert not session.stop()
 
 
@@ -304,7 +287,7 @@ async def test_question_answered_meanwhile_is_not_resumed(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking = start([ASK])
-    await gather(asking.turn("sum it", cell_key="a"))
+    await turn(asking, "sum it")
     slow, quick = start([DONE]), start([DONE])
     resume_turn = slow.journal.resume_turn
 
@@ -323,11 +306,8 @@ async def test_question_answered_meanwhile_is_not_resumed(
 
 
 async def test_question_waits_when_no_model_answers(start: Any) -> None:
-    class Refused(Exception):
-        status_code = 401
-
-    session = start([ASK, Refused(), DONE])
-    await gather(session.turn("sum it", cell_key="a"))
+    session = start([ASK, Answered(401), DONE])
+    await turn(session, "sum it")
     ended = (await gather(session.resume("north")))[-1]
     assert isinstance(ended, Handoff)
     assert "%agent answer" in ended.suggested_next_steps[-1]
@@ -363,7 +343,7 @@ async def test_question_waits_on_only_where_its_variables_are_gone(
 ) -> None:
     unable = call("return_unable", rationale="No sales here.", blockers=["sales is missing"])
     session = start([LOAD, ASK, unable, DONE])
-    await gather(session.turn("sum it", cell_key="a"))
+    await turn(session, "sum it")
     if is_restarted:
         session = start([unable, DONE])
     ended = (await gather(session.resume("north")))[-1]
@@ -380,25 +360,19 @@ async def test_question_waits_on_only_where_its_variables_are_gone(
 async def test_budget_belongs_to_turn_and_shows_raise(start: Any) -> None:
     spent = replace(LOAD, usage=Usage(20_000, 0))
     session = start([spent, DONE])
-    options = TurnOptions(max_tokens=21_000)
-    events = await gather(session.turn("load it", cell_key="a", options=options))
-    assert isinstance(events[0], RunStarted)
-    assert events[0].max_tokens == 21_000
-    assert isinstance(events[-1], UserInputRequested)
+    events = await turn(session, "load it", max_tokens=21_000)
+    assert begun(events).max_tokens == 21_000
+    question(events)
     with pytest.raises(SessionError, match="answer 'Go on' or 'Stop here'"):
         await gather(session.resume("hm"))
     went_on = await gather(session.resume("Go on"))
-    assert isinstance(went_on[0], RunStarted)
-    assert went_on[0].max_tokens == 41_000
+    assert begun(went_on).max_tokens == 41_000
     assert went_on[-1] == RunCompleted(summary="done", variables=("sales",))
 
 
 async def test_comma_separated_names_are_a_chain(start: Any) -> None:
     session = start([])
-    with pytest.raises(
-        SessionError,
-        match="There is no model 'nobody' without its provider",
-    ):
+    with pytest.raises(SessionError, match="There is no model 'nobody' without its provider"):
         session.set_model("offline, nobody")
     session.set_model("offline, offline")
     assert session.model_name == "offline, offline"
@@ -410,7 +384,7 @@ async def test_stopped_run_tells_its_duration(start: Any) -> None:
         return say("too late")
 
     session = start([LOAD, stop])
-    *_, before, end = await gather(session.turn("load", cell_key="a"))
+    *_, before, end = await turn(session, "load")
     assert end == RunCancelled(reason="enough")
     assert session.turns()[0].status == "cancelled"
     assert isinstance(before, StateSnapshot)
@@ -459,16 +433,16 @@ async def test_turns_of_another_notebook_are_read_only(folder: Path, scripted: A
     assert copy.turns() == ()
 
 
-async def test_reused_process_id_is_not_waited_for(start: Any, folder: Path) -> None:
+async def test_reused_process_id_is_not_waited_for(start: Any) -> None:
     session = start([DONE])
-    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute(
+    with session.journal.transaction() as db:
+        db.execute(
             "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
             "started_at, running_since, pid) "
             "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', ?, ?)",
             ("2001-01-01T00:00:00+00:00", os.getppid()),
         )
-    assert isinstance((await gather(session.turn("sum", cell_key="a")))[-1], RunCompleted)
+    assert isinstance((await turn(session, "sum"))[-1], RunCompleted)
 
 
 @pytest.mark.parametrize("notebooks", [1, 8], ids=["one notebook", "eight"])

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,7 @@ from parsimony_kernel.session.turn_values import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool
 
-from .session_steps import DONE, gather
+from .session_steps import DONE, bind, gather
 
 
 async def answer(**arguments: Any) -> str:
@@ -40,13 +39,6 @@ def leaving(x: "exit(3)") -> None: ...  # type: ignore[valid-type]
 def named(name: str, function: Any) -> Any:
     function.__name__ = name
     return function
-
-
-def bind(session: Any, name: str, value: Any) -> None:
-    """Bind what a cell of the notebook would."""
-    if isinstance(value, FunctionType):
-        value.__module__ = "__main__"
-    session.executor.namespace()[name] = value
 
 
 OBJECT = {"type": "object"}
@@ -80,7 +72,7 @@ TYPES = "give each parameter a name and a type that JSON knows"
 )
 async def test_unfit_tool_is_refused_in_one_sentence(start: Any, value: Any, says: str) -> None:
     session = start()
-    bind(session, "own", value)
+    bind(session, own=value)
     with pytest.raises(SessionError, match=f"'own' cannot become a tool.*{says}") as told:
         session.tools.add("own")
     assert "\n" not in str(told.value)
@@ -100,9 +92,9 @@ CALL_AREA = (call("area", width=3), DONE)
 
 async def test_redefined_function_is_next_turns_tool(start: Any) -> None:
     session = start(CALL_AREA)
-    bind(session, "area", area_in("feet"))
+    bind(session, area=area_in("feet"))
     session.tools.add("area")
-    bind(session, "area", area_in("metres"))
+    bind(session, area=area_in("metres"))
     events = await gather(session.turn("the area", cell_key="a"))
     answers = [event for event in events if isinstance(event, ToolResultObserved)]
     assert "3 metres" in answers[0].content
@@ -114,9 +106,9 @@ async def test_a_turn_does_not_begin_with_a_tool_whose_name_means_none_any_more(
     start: Any, value: Any
 ) -> None:
     session = start([DONE])
-    bind(session, "area", area_in("feet"))
+    bind(session, area=area_in("feet"))
     session.tools.add("area")
-    bind(session, "area", value)
+    bind(session, area=value)
     with pytest.raises(SessionError, match=r"'area' .*remove it: %agent tools remove area"):
         await gather(session.turn("the area", cell_key="a"))
     session.tools.remove("area")
@@ -126,12 +118,12 @@ async def test_a_turn_does_not_begin_with_a_tool_whose_name_means_none_any_more(
 async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
     session = start()
     for variable, unit in (("one", "feet"), ("two", "metres")):
-        bind(session, variable, named("area", area_in(unit)))
+        bind(session, **{variable: named("area", area_in(unit))})
         session.tools.add(variable)
     feet = session.executor.variables()["one"]
-    bind(session, "one", "no tool, which is of no account for it was replaced")
+    bind(session, one="no tool, which is of no account for it was replaced")
     assert session.tools.added()["area"].description == "In metres."
-    bind(session, "one", feet)
+    bind(session, one=feet)
     session.tools.add("one")
     assert [(each.name, each.description) for each in session.tools.added().values()] == [
         ("area", "In feet.")
@@ -141,8 +133,8 @@ async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
 async def test_model_and_tools_are_fixed_during_turn(start: Any) -> None:
     session = start([DONE])
     model = session.model_name
-    bind(session, "area", area_in("feet"))
-    bind(session, "more", answer)
+    bind(session, area=area_in("feet"))
+    bind(session, more=answer)
     session.tools.add("area")
     running = session.turn("end it", cell_key="a")
     await anext(running)
@@ -185,7 +177,7 @@ async def test_fetched_frame_is_kept_as_source(start: Any, folder: Path) -> None
     session = start([*fetch, *fetch])
     datasets = []
     for cell, rows in (("a", [1.0, 1.1]), ("b", [1.0, 1.1, 1.2])):
-        bind(session, "rates", rates_of(rows))
+        bind(session, rates=rates_of(rows))
         session.tools.add("rates")
         options = TurnOptions(approve=Approval.auto)
         events = await gather(session.turn("fetch them", cell_key=cell, options=options))

@@ -5,6 +5,7 @@ Each row is a library: it reads the same file, and what comes of it is the same 
 
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from parsimony_kernel.artifacts.codecs import CodecError, decode_dataset, encode
 from parsimony_kernel.core.conversation import AgentContext
 from parsimony_kernel.core.events import Handoff
 from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
+from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
@@ -72,6 +74,14 @@ CHANGE = {
 }
 
 
+async def ran(executor: BaseCodeExecutor, source: str, scope: RunScope = USER) -> KernelOutput:
+    """What code that ends well shows."""
+    with run_scope(scope):
+        output = await executor.execute(source)
+    assert output.error is None, output.error
+    return output
+
+
 class Place:
     """A namespace beside a file."""
 
@@ -81,9 +91,8 @@ class Place:
         self.rows = 4 if kind in ("pandas", "polars", "pyarrow") else None
 
     async def __call__(self, code: str, scope: RunScope = USER) -> KernelOutput:
-        with run_scope(scope):
-            output = await self.executor.execute(code)
-        assert (output.error, output.stderr) == (None, "")
+        output = await ran(self.executor, code, scope)
+        assert output.stderr == ""
         return output
 
     @property
@@ -219,17 +228,12 @@ async def test_plan_is_not_computed_for_display(library: str) -> None:
     executor, (make, compute) = CodeExecutor(), PLANS[library]
     executor.namespace()["seen"] = seen
 
-    async def run(code: str) -> None:
-        with run_scope(USER):
-            output = await executor.execute(code)
-        assert output.error is None, output.error
-
-    await run(make)
+    await ran(executor, make)
     asked.clear()  # DuckDB calls a function once to learn that it has no effect
     checkpoints = executor.checkpoints()
     checkpoints.take()
     for code in ("plan", "display(plan)", "print(plan)", "many = [plan, {'it': plan}]\nmany"):
-        await run(code)
+        await ran(executor, code)
     variables = {name: each for name, each in executor.variables().items() if name != "seen"}
     summaries, _ = summarise(variables)
     for name, value in variables.items():
@@ -238,7 +242,7 @@ async def test_plan_is_not_computed_for_display(library: str) -> None:
     assert asked == []
     (told,) = (each for each in summaries if each["name"] == "plan")
     assert (told["rows"], [each["name"] for each in told["columns"]]) == (None, ["n"])
-    await run(compute)
+    await ran(executor, compute)
     assert sorted(asked) == [0, 1, 2]
 
 
@@ -275,12 +279,7 @@ async def test_query_lineage_and_undo() -> None:
     executor = CodeExecutor()
     ledger = executor.origin_ledger
 
-    async def run(code: str, scope: RunScope = USER) -> KernelOutput:
-        with run_scope(scope):
-            output = await executor.execute(code)
-        assert output.error is None, output.error
-        return output
-
+    run = partial(ran, executor)
     await run("import duckdb, pandas as pd\nsales = pd.DataFrame({'sold': [1, 2]})")
     await run("duckdb.sql('CREATE OR REPLACE TABLE kept AS SELECT * FROM sales')")
     await run("total = duckdb.sql('SELECT sum(sold) AS s FROM kept').df()")
@@ -304,12 +303,8 @@ async def test_multi_file_table_has_folder_or_pattern_source(many: str, tmp_path
     (tmp_path / "parts").mkdir()
     SALES.to_parquet(tmp_path / "parts" / "0.parquet")
     await executor.set_cwd(str(tmp_path))
-    with run_scope(USER):
-        await executor.execute("import polars as pl\nfolder = 'parts'")
-        output = await executor.execute(
-            f"frame = pl.scan_parquet({many})\n{{'parts': 1}}['parts'], '*.*'"
-        )
-    assert output.error is None
+    await ran(executor, "import polars as pl\nfolder = 'parts'")
+    await ran(executor, f"frame = pl.scan_parquet({many})\n{{'parts': 1}}['parts'], '*.*'")
     origin = executor.origin_ledger.get("frame")
     assert origin is not None
     assert origin.sources == (("parts/*.parquet",) if "*" in many else ("parts",))
@@ -332,9 +327,7 @@ async def test_sql_cell_lineage_has_tables(shell: InteractiveShell, tmp_path: Pa
         "%%sql\nCREATE TABLE kept AS SELECT * FROM sales",
         "%%sql best <<\nSELECT city, max(sold) AS sold FROM kept GROUP BY city",
     ):
-        with run_scope(USER):
-            output = await executor.execute(code)
-        assert output.error is None, output.error
+        await ran(executor, code)
     assert executor.variables()["best"].to_dict("list") == {"city": ["Rome"], "sold": [1]}
     inputs = {ref.name for origin in ledger.ancestry("best") for ref in origin.inputs}
     assert {"table kept", "sales"} <= inputs

@@ -60,6 +60,11 @@ def words(found: Segment) -> tuple[str, str]:
     return text_of(found.head), text_of(found.work, summary=found.summary)
 
 
+def html_of(found: Segment, number: int) -> str:
+    """One of the outputs as HTML."""
+    return str(segment_bundles(found)[number][0]["text/html"])
+
+
 def test_answer_then_table_then_closed_work() -> None:
     table = frame(["mass"], [["5076.02"], ["3700.66"]])
     head, work = words(segment(*code("df.mean()", stdout="noise", outputs=[table]), DONE))
@@ -93,14 +98,10 @@ def test_output_is_in_chronological_order() -> None:
 def test_fold_names_its_own_variables() -> None:
     asked = [*code(changed=["a"]), ev.StateSnapshot(iteration=1, variables=("a",)), question()]
     done = ev.RunCompleted(summary="Done.", variables=("a", "b"))
-    blocks = lasting(
-        replay(
-            [started(), *asked, started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
-        ).blocks
-    )
-    before, after = segment_of(blocks[:3]), segment_of(blocks[3:])
-    assert text_of([], summary=before.summary) == "1 step · a"
-    assert text_of([], summary=after.summary) == "1 step · b"
+    again = [started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
+    blocks = lasting(replay([started(), *asked, *again]).blocks)
+    for part, told in ((blocks[:3], "1 step · a"), (blocks[3:], "1 step · b")):
+        assert text_of([], summary=segment_of(part).summary) == told
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
 
@@ -261,8 +262,7 @@ def test_turn_has_three_outputs_and_one_stylesheet() -> None:
 
 def test_only_one_fold_and_it_is_closed() -> None:
     found = segment(*code("x = 1\n" * 60, stdout="a\n" * 60, outputs=[FRAME]), DONE)
-    parsed = Parsed(str(segment_bundles(found)[2][0]["text/html"]))
-    assert parsed.all("details") == [{"class": "pk-fold"}]
+    assert Parsed(html_of(found, 2)).all("details") == [{"class": "pk-fold"}]
 
 
 def test_table_turn_is_under_25_kilobytes() -> None:
@@ -272,8 +272,7 @@ def test_table_turn_is_under_25_kilobytes() -> None:
     found = segment(
         *code(source, outputs=[wide]), *code(source, "c2", stdout="x\n" * 20, outputs=[wide]), DONE
     )
-    outputs = [{"data": data, "metadata": facts} for data, facts in segment_bundles(found)]
-    assert len(json.dumps(outputs)) < 25_000
+    assert len(json.dumps(segment_bundles(found))) < 25_000
 
 
 @pytest.mark.parametrize(
@@ -327,11 +326,9 @@ def test_published_report_names_its_page() -> None:
     report = published().model_copy(
         update={"kind": "report", "title": "Rain", "page": "../reports/rain.html"}
     )
-    head, _ = words(segment(report, DONE))
-    assert "Published: report Rain (open ../reports/rain.html)" in head
     found = segment(report, DONE)
-    links = Parsed(str(segment_bundles(found)[0][0]["text/html"])).all("a")
-    assert links == [{"href": "../reports/rain.html"}]
+    assert "Published: report Rain (open ../reports/rain.html)" in words(found)[0]
+    assert Parsed(html_of(found, 0)).all("a") == [{"href": "../reports/rain.html"}]
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,8 @@ def test_text_markdown_and_html_agree(name: str) -> None:
     seen = Parsed(html_of(read)).words
     marked = re.sub(r"\\(.)", r"\1", markdown_of(read))
     plain = " ".join(text_of(read).split())
-    for sentence in SENTENCES[name]:
-        assert sentence in seen, sentence
-        assert sentence in marked, sentence
-        assert sentence in plain, sentence
+    for text in (seen, marked, plain):
+        assert [sentence for sentence in SENTENCES[name] if sentence not in text] == []
 
 
 SAID = "The mean is 138.4."
@@ -120,12 +118,7 @@ def test_lone_chart_is_vega_with_png_and_text() -> None:
 
 
 def test_chart_among_blocks_is_an_image_with_text() -> None:
-    images = [
-        attributes
-        for tag, attributes in Parsed(html_of(sections(replay(RUNS["done"]).blocks))).tags
-        if tag == "img"
-    ]
-    (image,) = images
+    (image,) = Parsed(html_of(sections(replay(RUNS["done"]).blocks))).all("img")
     assert image["src"] == f"data:image/png;base64,{PIXEL}"
     assert image["alt"] == "line chart of x by year"
 
@@ -166,16 +159,10 @@ def test_highlighted_code_reads_unchanged() -> None:
 def test_scrollable_region_is_focusable_and_named() -> None:
     run = [started(), *code(stdout="hello", outputs=[{**FRAME, "name": "df"}])]
     parsed = Parsed(html_of(sections(replay(run).blocks)))
-    scrolling = [
-        attributes
-        for tag, attributes in parsed.tags
-        if attributes.get("class") in ("pk-code", "pk-out", "pk-scroll")
-    ]
-    assert [each["aria-label"] for each in scrolling] == [
-        "Code of step 1",
-        "Printed, Step 1",
-        "df: 3 rows, 1 column",
-    ]
+    scrolls = ("pk-code", "pk-out", "pk-scroll")
+    scrolling = [each for _, each in parsed.tags if each.get("class") in scrolls]
+    labels = ["Code of step 1", "Printed, Step 1", "df: 3 rows, 1 column"]
+    assert [each["aria-label"] for each in scrolling] == labels
     assert all(each["tabindex"] == "0" and each["role"] for each in scrolling)
 
 
