@@ -24,7 +24,7 @@ from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import SET_HERE, ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
-from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.cancellation import CONSUMER_GONE, CancellationRequest, Cancelled
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.view.escape import plain
@@ -201,7 +201,8 @@ class AgentMagics:
             raise
         except (asyncio.CancelledError, KeyboardInterrupt) as ended:
             # A cancellation that is not Stop's belongs to its caller.
-            if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
+            is_stop = stop.is_set and stop.reason != CONSUMER_GONE
+            if isinstance(ended, asyncio.CancelledError) and not is_stop:
                 raise
             self.silence()
             raise TurnStopped("The cell was stopped.") from None

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+# The reason of a run whose consumer went away, or was itself cancelled.
+CONSUMER_GONE = "the cell was cancelled"
 T = TypeVar("T")
 
 

@@ -22,7 +22,7 @@ from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes, perso
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.cancellation import CONSUMER_GONE, CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ToolCall, arguments_of
 from parsimony_kernel.core.conversation import AgentContext, snapshot_message
@@ -312,7 +312,7 @@ class Turn(RunHooks):
                 if not ended:
                     # The consumer went away, its task was cancelled, or the journal failed:
                     # record the cancellation if the journal still accepts it.
-                    stop.set("the cell was cancelled")
+                    stop.set(CONSUMER_GONE)
                     cut_short = ev.RunCancelled(reason=stop.reason)
                     trace(cut_short)
                     with suppress(SessionError):

@@ -79,6 +79,22 @@ def test_first_sign_is_as_fast_as_print(lab: Lab) -> None:
     assert agent - printed <= FIRST_SIGN_S
 
 
+def test_streamed_text_stays_after_stop(lab: Lab) -> None:
+    lab.new_notebook_with("mumbling()")
+    cell = lab.run("%%agent\nadd up the sales")
+    said = cell.get_by_text("The sales rise in spring,")
+    expect(said).to_be_visible()
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    lab.interrupt()
+    expect(cell.get_by_role("region", name="Stopped")).to_contain_text("by the user")
+    lab.wait_until_idle()
+    cell.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+    expect(said).to_be_visible()
+    lab.picture("stopped-in-words", cell)
+    assert any("The sales rise in spring," in text for text in kept(lab.save()["cells"][1]))
+    assert lab.complaints == []
+
+
 @pytest.mark.parametrize("how", ["the button", "the interrupt of Lab"])
 def test_stopped_turn_says_so_and_keeps_variables(lab: Lab, how: str) -> None:
     lab.new_notebook_with("stuck()")

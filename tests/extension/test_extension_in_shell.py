@@ -385,14 +385,9 @@ def test_outside_caller_is_told_when_agent_is_not_loaded(
     )
 
 
-OF_A_TURN = pytest.mark.xfail(
-    strict=True, reason="a turn sets the token of its cell, whoever cancels it"
-)
-
-
 @pytest.mark.parametrize(
     "begun",
-    [pytest.param("get_ipython().run_cell_magic('agent', '', 'wait')", marks=OF_A_TURN), "run()"],
+    ["get_ipython().run_cell_magic('agent', '', 'wait')", "run()"],
     ids=["in its turn", "before it"],
 )
 def test_program_cancelling_its_turn_sees_cancellation(

@@ -195,9 +195,13 @@ def executor(request: pytest.FixtureRequest, shell: Any) -> BaseCodeExecutor:
     return NotebookExecutor(shell) if request.param == "shell" else CodeExecutor()
 
 
-# How each executor ends such code is a contract of its own, with more rows.
 HANGING = {
+    "hangs in Python": "while True:\n    pass",
+    "hangs in Python, and swallows": (
+        "while True:\n    try:\n        pass\n    except BaseException:\n        continue"
+    ),
     "hangs in Python, in clean-up": "try:\n    while True: pass\nfinally:\n    while True: pass",
+    "hangs in await": "import asyncio\nawait asyncio.sleep(10_000)",
     "hangs in await, of nothing": "import asyncio\nawait asyncio.Event().wait()",
     "hangs in await, and swallows": (
         "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(10_000)\n"
