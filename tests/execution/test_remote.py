@@ -5,7 +5,6 @@ import gc
 import json
 import math
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from parsimony_kernel.execution.remote_bootstrap import encode, encode_plain
 from parsimony_kernel.execution.remote_client import FETCH_BYTES, RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.run_scope import Permit, permitting
+from tests.execution.processes import lives
 
 DEADLINE_S = 0.3
 GRACE_S = 1.0
@@ -55,23 +55,11 @@ async def pid_of(executor: RemoteExecutor) -> int:
     return pid
 
 
-def ends(pid: int) -> bool:
-    """Whether the process ends within half a minute."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], 30)[0])
-    finally:
-        os.close(handle)
-
-
 async def killed(executor: RemoteExecutor) -> None:
     """Kill its kernel, which had a variable ``pid``."""
     pid = await pid_of(executor)
     os.kill(pid, signal.SIGKILL)
-    assert ends(pid)
+    assert not lives(pid, 30)
 
 
 async def begun(executor: RemoteExecutor, folder: Path) -> asyncio.Task[KernelOutput]:
@@ -195,7 +183,7 @@ class TestEnding:
         executor = RemoteExecutor()
         pid = await pid_of(executor)
         await executor.shutdown()
-        assert ends(pid)
+        assert not lives(pid, 30)
         error = (await executor.execute("1")).error
         assert error is not None
         assert error.message == "The executor was shut down; make another one."
@@ -208,7 +196,7 @@ class TestNoOrphans:
         pid = await pid_of(executor)
         del executor
         gc.collect()
-        assert await asyncio.to_thread(ends, pid)
+        assert not await asyncio.to_thread(lives, pid, 30)
 
     @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)"], ids=["leaves", "is-killed"])
     def test_kernel_ends_with_starting_process(self, end: str) -> None:
@@ -221,7 +209,7 @@ class TestNoOrphans:
         ran = subprocess.run(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60
         )
-        assert ends(int(ran.stdout))
+        assert not lives(int(ran.stdout), 30)
 
 
 @pytest.mark.kernel
