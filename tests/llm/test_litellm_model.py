@@ -257,31 +257,23 @@ def test_every_credential_is_a_secret(
     assert GPT_5 not in known
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("environ", "chosen", "level"),
+    ("log", "chosen", "level"),
     [
-        ({}, "", logging.WARNING),
-        ({"LITELLM_LOG": "DEBUG"}, "", logging.NOTSET),
-        ({}, "logging.getLogger('LiteLLM').setLevel('INFO'); ", logging.INFO),
+        ("", logging.NOTSET, logging.WARNING),
+        ("DEBUG", logging.NOTSET, logging.NOTSET),
+        ("", logging.INFO, logging.INFO),
     ],
 )
 def test_litellm_logging_stays_at_warning_unless_configured(
-    environ: dict[str, str], chosen: str, level: int
+    log: str, chosen: int, level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = (
-        f"import logging; {chosen}"
-        "from parsimony_kernel.llm.litellm_model import import_litellm; import_litellm(); "
-        "print(logging.getLogger('LiteLLM').level)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": "", **environ},
-    )
-    assert int(done.stdout.split()[-1]) == level
+    logger = logging.getLogger("LiteLLM")
+    monkeypatch.setattr(logger, "level", chosen)
+    if log:
+        monkeypatch.setenv("LITELLM_LOG", log)
+    import_litellm()
+    assert logger.level == level
 
 
 @pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
