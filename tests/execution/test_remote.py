@@ -19,7 +19,6 @@ from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
     KernelOutput,
-    PrimitiveObject,
 )
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
@@ -27,6 +26,7 @@ from parsimony_kernel.execution.remote_bootstrap import encode, encode_plain
 from parsimony_kernel.execution.remote_client import FETCH_BYTES, RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.run_scope import Permit, permitting
+from tests.contracts.told import failure, text
 from tests.execution.processes import lives
 
 DEADLINE_S = 0.3
@@ -41,9 +41,8 @@ async def executor() -> AsyncIterator[RemoteExecutor]:
         yield opened
 
 
-def lost(output: object) -> ExceptionObject:
-    error = getattr(output, "error", None)
-    assert isinstance(error, ExceptionObject)
+def lost(output: KernelOutput) -> ExceptionObject:
+    error = failure(output)
     assert error.state_lost, error
     return error
 
@@ -73,10 +72,7 @@ async def begun(executor: RemoteExecutor, folder: Path) -> asyncio.Task[KernelOu
 
 
 async def text_of(executor: RemoteExecutor, code: str) -> str:
-    output = await executor.execute(code)
-    shown = output.outputs[-1]
-    assert isinstance(shown, PrimitiveObject), output
-    return shown.text
+    return text((await executor.execute(code)).outputs[-1])
 
 
 @pytest.mark.kernel
@@ -184,8 +180,7 @@ class TestEnding:
         pid = await pid_of(executor)
         await executor.shutdown()
         assert not lives(pid, 30)
-        error = (await executor.execute("1")).error
-        assert error is not None
+        error = failure(await executor.execute("1"))
         assert error.message == "The executor was shut down; make another one."
 
 
@@ -300,8 +295,7 @@ def test_too_large_value_is_refused_before_it_is_encoded() -> None:
 class TestStarting:
     async def test_missing_kernel_is_one_clear_sentence(self) -> None:
         async with RemoteExecutor("no-such") as executor:
-            error = (await executor.execute("1")).error
-            assert error is not None
+            error = failure(await executor.execute("1"))
             assert error.message == (
                 "The kernel 'no-such' did not start (No such kernel named no-such): `jupyter "
                 "kernelspec list` tells the names, `jupyter console --kernel no-such` shows why."
@@ -327,8 +321,7 @@ class TestStarting:
         (package / "__init__.py").write_text(module or "raise ImportError")
         name_a_kernel(tmp_path, monkeypatch)
         async with RemoteExecutor("odd") as executor:
-            error = (await executor.execute("1")).error
-            assert error is not None
+            error = failure(await executor.execute("1"))
             assert error.name == "RemoteKernelError"
             assert said in error.message
 
@@ -344,8 +337,7 @@ class TestStarting:
         async with RemoteExecutor("odd") as executor:
             with permitting(Permit(tmp_path, lambda reach, lines: True)):
                 output = await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")
-            assert output.error is not None
-            assert "can't be watched" in output.error.message
+            assert "can't be watched" in failure(output).message
             assert not (tmp_path / "ran").exists()
             assert not executor.is_watched
             assert (await executor.execute("print(1)")).stdout == "1\n"

@@ -64,6 +64,11 @@ class Desk:
         await self.run(code)
         return self.permit.held
 
+    async def asked(self, code: str) -> Reach:
+        held = await self.held(code)
+        assert held is not None
+        return held
+
     def filled(self, code: str) -> str:
         return code.replace("OUTSIDE", str(self.outside)).replace("HOUSE", str(self.home))
 
@@ -108,8 +113,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     np.save(desk.workspace / "theirs.npy", np.array([range], dtype=object))
     with dbm.dumb.open(str(desk.workspace / "theirs"), "n") as shelf:
         shelf["x"] = pickled
-    held = await desk.held(row["cell"])
-    assert held is not None
+    held = await desk.asked(row["cell"])
     assert held.kind is ReachKind(row["kind"])
     assert row["what"] in held.what
     assert list(desk.outside.iterdir()) == []
@@ -131,7 +135,7 @@ async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
 
 async def test_folder_that_an_earlier_cell_opened_is_outside(desk: Desk) -> None:
     await desk.run("import os\nat = os.open('OUTSIDE', os.O_RDONLY)")
-    assert await desk.held("os.open('x', os.O_WRONLY | os.O_CREAT, dir_fd=at)") is not None
+    await desk.asked("os.open('x', os.O_WRONLY | os.O_CREAT, dir_fd=at)")
     assert list(desk.outside.iterdir()) == []
     desk.permit.held = None
     await desk.run("os.close(at)")
@@ -161,7 +165,7 @@ async def test_list_that_gets_rows_of_an_open_database_outside_is_free(
         desk.filled(f"import {library} as db\ncon = db.connect('OUTSIDE/a.db', {given})\nrows = []")
     )
     assert await desk.held("rows.append(con.execute('SELECT 1').fetchone())") is None
-    assert await desk.held("con.execute('CREATE TABLE t (a INT)')") is not None
+    await desk.asked("con.execute('CREATE TABLE t (a INT)')")
     if library == "duckdb":
         await desk.executor.execute(
             desk.filled("con.close()\ncon = db.connect('OUTSIDE/a.db', read_only=True)")
@@ -227,10 +231,9 @@ async def test_rule_7_jupyter_server_is_not_loopback(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (desk.home / "jpserver-1.json").write_text(json.dumps({"port": port}))
-        held = await desk.held(
+        held = await desk.asked(
             f"import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', {port}))"
         )
-    assert held is not None
     assert held.what == f"the Jupyter server on port {port}"
 
 
@@ -310,9 +313,7 @@ async def test_rule_8_bytes_of_a_file_read_before_are_asked_about(desk: Desk) ->
         await desk.executor.execute(
             "from pathlib import Path\ndata = Path('theirs.bin').read_bytes()"
         )
-        held = await desk.held("import pickle\npickle.loads(data)")
-        assert held is not None
-        assert held.what == "theirs.bin"
+        assert (await desk.asked("import pickle\npickle.loads(data)")).what == "theirs.bin"
         desk.permit = desk.new_permit()
     assert await desk.held("import pickle\npickle.loads(pickle.dumps(range))") is None
 
@@ -322,8 +323,7 @@ async def test_deletion_in_a_function_is_told_from_a_move(desk: Desk) -> None:
     code = "import os\ndef tidy():\n    os.{}('mine.csv'{})\n\ntidy()"
     for call, more, said in (("remove", "", "deletes"), ("rename", ", 'x'", "moves")):
         desk.permit = desk.new_permit()
-        held = await desk.held(code.format(call, more))
-        assert held is not None
+        held = await desk.asked(code.format(call, more))
         assert held.sentence == f"Line 5 {said} files: mine.csv."
 
 
@@ -384,8 +384,7 @@ async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
     assert desk.executor.variables()["n"] == [1, 2]
     # The wait is one that a stop ends: that of ``map`` in a thread ends at the deadline.
     waits = "    while not made.ready():\n        made.wait(0.05)"
-    held = await desk.held(f"{opening}    made = pool.map_async(os.mkdir, ['OUTSIDE/x'])\n{waits}")
-    assert held is not None
+    await desk.asked(f"{opening}    made = pool.map_async(os.mkdir, ['OUTSIDE/x'])\n{waits}")
     assert list(desk.outside.iterdir()) == []
 
 
@@ -517,8 +516,7 @@ async def test_rule_3_earlier_pool_works_for_current_cell(desk: Desk) -> None:
     """As the event loop's own, in which a client resolves names without the cell's context."""
     resolve = "import asyncio\nawait asyncio.get_running_loop().getaddrinfo({!r}, 80)"
     assert await desk.held(resolve.format("127.0.0.1")) is None
-    held = await desk.held(resolve.format("data.example.invalid"))
-    assert held is not None
+    held = await desk.asked(resolve.format("data.example.invalid"))
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
@@ -528,11 +526,9 @@ async def test_rule_7_client_names_its_host_where_names_are_looked_up_in_another
     """As for a tunnel or a proxy on this machine."""
     found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: [found])
-    ask = (
+    held = await desk.asked(
         "import http.client\nhttp.client.HTTPConnection('data.example.invalid').request('GET', '/')"
     )
-    held = await desk.held(ask)
-    assert held is not None
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 

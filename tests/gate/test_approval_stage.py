@@ -104,8 +104,7 @@ class TestACallThatSaysWhatItReaches:
         asked = failure_of(await gate.step("keep", {"name": "a"}))
         said[:] = ["it deletes a file"]
         again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
-        assert again.failure is not None
-        assert "deletes a file" in again.failure.explanation
+        assert "deletes a file" in failure_of(again).explanation
 
     async def test_auto_mode_never_asks(self) -> None:
         gate = gate_of(self.keep(lambda name: ("x",)), mode=Approval.auto)
@@ -116,8 +115,7 @@ class TestACallThatSaysWhatItReaches:
             raise OSError("no such disk")
 
         outcome = await gate_of(self.keep(broken)).step("keep", {"name": "a"})
-        assert outcome.failure is not None
-        assert "no such disk" in outcome.failure.explanation
+        assert "no such disk" in failure_of(outcome).explanation
 
 
 @pytest.mark.parametrize("mode", Approval)
@@ -214,10 +212,8 @@ async def test_late_download_may_be_retried(tmp_path: Path, code: str, effect: E
     tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=1)
     asking = Approving(Approval.auto, lambda code: (), tmp_path)
     gate = Gate(tools, timeout_s=60, approvals=asking)
-    outcome = await gate.step("run_code", {"code": f"{code}\nwhile True:\n    pass"})
-    assert outcome.failure is not None
-    assert outcome.failure.type is FailureType.TIMEOUT
-    assert outcome.failure.effect is effect
+    failure = failure_of(await gate.step("run_code", {"code": f"{code}\nwhile True:\n    pass"}))
+    assert (failure.type, failure.effect) == (FailureType.TIMEOUT, effect)
 
 
 # Leave is for exactly one action, looked at again when it runs.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import ChatModel, Message, ModelRequest, Usage, answer
+from parsimony_kernel.core.chat import ChatModel, Completion, Message, ModelRequest, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised
 from parsimony_kernel.core.state import RunState
@@ -51,6 +51,12 @@ async def verdict(
     model: ChatModel = MODEL, spent: dict[str, Any] | None = None, **limits: Any
 ) -> Any:
     return (await budget(spent, **limits).reckon(model, ASK))[1]
+
+
+async def billed(budget: Budget, answer: Any, model: ChatModel) -> Completion:
+    bill = await budget.bill(answer, ASK, model)
+    assert bill is not None
+    return bill
 
 
 async def test_fitting_request_passes_and_near_limit_warns() -> None:
@@ -109,9 +115,7 @@ async def test_invalid_price_fails_closed_under_cost_limit(price: Any) -> None:
     assert "price of 'odd' is unknown" in closed.explanation
     assert closed.metadata["remedy"]
     assert isinstance(await verdict(max_cost_usd=1.0), Failure)  # it has no price to tell
-    bill = await COST.bill(say("a"), ASK, model)
-    assert bill is not None
-    assert bill.cost_usd is None
+    assert (await billed(COST, say("a"), model)).cost_usd is None
 
 
 async def test_price_lookup_ends_with_run_time() -> None:
@@ -125,9 +129,7 @@ async def test_unusable_model_is_not_reported_as_unpriced() -> None:
     known = Failure(FailureKind.capability_gap, "nothing is installed")
     model = OddlyPriced(FailureRaised(known))
     assert await COST.reckon(model, ASK) == (ASK, known)
-    bill = await COST.bill(say("a"), ASK, model)
-    assert bill is not None
-    assert bill.cost_usd is None
+    assert (await billed(COST, say("a"), model)).cost_usd is None
 
 
 PROMPT = tokens_in(ASK.messages, ASK.tools)
@@ -163,19 +165,16 @@ async def test_reservation_is_typical_answer() -> None:
 
 async def test_uncounted_usage_is_charged_by_size() -> None:
     reply = answer("x" * 4000)
-    by_tokens = await TOKENS.bill(reply, ASK, Priced())
-    assert by_tokens is not None
+    by_tokens = await billed(TOKENS, reply, Priced())
     assert (by_tokens.usage, by_tokens.cost_usd) == (Usage(PROMPT, 1001), None)
-    by_cost = await COST.bill(reply, ASK, Priced())
-    assert by_cost is not None
+    by_cost = await billed(COST, reply, Priced())
     assert by_cost.usage == by_tokens.usage
     assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
 
 
 async def test_broken_answer_is_charged_for_what_arrived() -> None:
     cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 25_000})
-    bill = await COST.bill(cut, ASK, Priced())
-    assert bill is not None
+    bill = await billed(COST, cut, Priced())
     assert (bill.usage, bill.model, bill.choices) == (Usage(PROMPT, 25_000), "priced", ())
     assert bill.cost_usd == pytest.approx((PROMPT + 25_000) * 1e-6)
     refused = Failure(FailureKind.transient_provider, "status 503")

@@ -136,8 +136,11 @@ async def test_reasoning_items_return_to_responses_api() -> None:
     script = [response(item(), function("run_code", code="1")), response(output("406"))]
     with responses(script) as server:
         await and_again(server, model_at(server, "openai/responses/gpt-5"))
-    sent = server.requests[1].body["input"]
-    assert [each for each in sent if each.get("type") == "reasoning"] == [item()]
+    _, reasoning, called, answered = server.requests[1].body["input"]
+    assert reasoning == item()
+    # It is refused without what it led to, and the other way round.
+    assert (called["type"], answered["type"]) == ("function_call", "function_call_output")
+    assert called["call_id"] == answered["call_id"]
 
 
 @pytest.mark.parametrize(
