@@ -363,17 +363,11 @@ async def test_rule_6_pool_worker_raises_in_parent(desk: Desk) -> None:
 
 
 POOLS = {
-    "executor": (
-        "from concurrent.futures import ProcessPoolExecutor\npool = ProcessPoolExecutor(1)",
-        "pool.submit({}, {}).result()",
-        "pool.shutdown()",
-    ),
-    "pool": (
-        "import multiprocessing\npool = multiprocessing.get_context('fork').Pool(1)",
-        "pool.apply_async(func={}, args=({},)).get()",
-        "pool.terminate()",
-    ),
-}
+    "executor": ("from concurrent import futures\npool = futures.ProcessPoolExecutor(1)",
+                 "pool.submit({}, {}).result()", "pool.shutdown()"),
+    "pool": ("import multiprocessing\npool = multiprocessing.get_context('fork').Pool(1)",
+             "pool.apply_async(func={}, args=({},)).get()", "pool.terminate()"),
+}  # fmt: skip
 
 
 async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:

@@ -145,36 +145,23 @@ def anthropic_breach(body: dict[str, Any]) -> str | None:
     if thinks and last and last[1][0]["type"] not in ("thinking", "redacted_thinking"):
         return MUST_THINK.format(at=last[0])
     marks = json.dumps(body).count('"cache_control"')
-    return (
-        f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
-        if (marks > 4)
-        else None
-    )
+    if marks > 4:
+        return f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
+    return None
 
 
 # -- OpenAI's Responses
 
 
 def item(text: str = "Count them.", number: int = 1) -> dict[str, Any]:
-    summary = [{"type": "summary_text", "text": text}]
-    sealed = signature(f"rs_{number}{text}")
-    return {
-        "type": "reasoning",
-        "id": f"rs_{number}",
-        "summary": summary,
-        "encrypted_content": sealed,
-    }
+    summary, id_ = [{"type": "summary_text", "text": text}], f"rs_{number}"
+    sealed = signature(f"{id_}{text}")
+    return {"type": "reasoning", "id": id_, "summary": summary, "encrypted_content": sealed}
 
 
 def function(name: str, call_id: str = "call_1", **arguments: Any) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": f"fc_{call_id}",
-        "call_id": call_id,
-        "name": name,
-        "arguments": json.dumps(arguments),
-        "status": "completed",
-    }
+    said = {"name": name, "arguments": json.dumps(arguments), "status": "completed"}
+    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, **said}
 
 
 def output(text: str) -> dict[str, Any]:
