@@ -73,15 +73,11 @@ def with_functions(statement: Statement, earlier: list[Statement]) -> Names:
         if "def " in each.source or "lambda" in each.source or "class " in each.source:
             found.append(each)
             pending |= each.reads
+    own = ("deletes", "calls", "opaque", "changes_any")
+    together = ("reads", "writes", "touched", "may_mutate")
     return Names(
-        reads=set().union(*(each.reads for each in found)),
-        writes=set().union(*(each.writes for each in found)),
-        deletes=statement.deletes,
-        touched=set().union(*(each.touched for each in found)),
-        calls=statement.calls,
-        may_mutate=set().union(*(each.may_mutate for each in found)),
-        opaque=statement.opaque,
-        changes_any=statement.changes_any,
+        **{name: getattr(statement, name) for name in own},
+        **{name: set().union(*(getattr(each, name) for each in found)) for name in together},
     )
 
 

@@ -297,14 +297,9 @@ OUTPUTS = [
     PrimitiveObject(name=None, python_type=ODD, text=ODD, truncated=True),
     ExceptionObject(name=ODD, message=ODD, line=1, traceback=ODD, status_code=429, state_lost=True),
 ]  # fmt: skip
-CELL = KernelOutput(
-    stdout=ODD,
-    outputs=tuple(OUTPUTS),
-    changed=(ODD,),
-    variables=tuple(OUTPUTS),
-    fetched=(FetchLogEntry(source=ODD, kind="url", size_bytes=7),),
-    duration_s=1.5,
-)
+FETCHED = FetchLogEntry(source=ODD, kind="url", size_bytes=7)
+SHOWN = {"outputs": tuple(OUTPUTS), "variables": tuple(OUTPUTS)}
+CELL = KernelOutput(stdout=ODD, changed=(ODD,), fetched=(FETCHED,), duration_s=1.5, **SHOWN)
 
 
 def test_the_output_of_a_cell_comes_back_from_its_json_and_a_model_reads_json() -> None:

@@ -24,14 +24,9 @@ WARNINGS = [
 ]
 KEY = "sk-loopback0123456789abcdef"
 CLAUDE = "anthropic/claude-sonnet-4-5"
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "run_code",
-        "description": "Run Python.",
-        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
-    },
-}
+CODE = {"type": "object", "properties": {"code": {"type": "string"}}}
+RUN_CODE = {"name": "run_code", "description": "Run Python.", "parameters": CODE}
+TOOL = {"type": "function", "function": RUN_CODE}
 
 
 def model_at(provider: LoopbackProvider, model: str = CLAUDE, **config: Any) -> LiteLLMModel:

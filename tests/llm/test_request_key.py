@@ -160,15 +160,9 @@ def test_earlier_turns_of_this_kernel_count() -> None:
 
 def test_step_is_counted_from_newest_request() -> None:
     earlier = [request_message("load"), {"role": "assistant", "content": "done"}]
-    steps = [
-        request_key(asked(*earlier, REQUEST, *done), HERE).step
-        for done in (
-            (),
-            (calling(), result("1")),
-            (calling(), result("1"), calling("call_2"), result("2", "call_2")),
-        )
-    ]
-    assert steps == [1, 2, 3]
+    both = [*LATER, calling("call_2"), result("2", "call_2")]
+    for step, done in enumerate(((), LATER, both), start=1):
+        assert request_key(asked(*earlier, REQUEST, *done), HERE).step == step
     assert request_key(asked(CALL_A_TOOL, REQUEST), HERE).step == 1
 
 
