@@ -401,40 +401,42 @@ def test_rule_13_hook_uses_standard_library_only() -> None:
     subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
 
 
-class TestTheStatement:
-    """1: the unit of a stop."""
+# 1: the unit of a stop.
 
-    async def test_aborted_statements_changes_are_restored(self, desk: Desk) -> None:
-        await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
-        state = random.getstate()
-        await desk.run(
-            "for n in (1, 2):\n    xs.append(n)\n    random.random()\n    os.chdir('d')\n"
-            f"    urllib.request.urlopen({URL!r})"
-        )
-        assert desk.permit.held is not None
-        assert desk.executor.variables()["xs"] == [1]
-        assert "n" not in desk.executor.variables()
-        assert random.getstate() == state
-        assert Path.cwd() != desk.workspace / "d"
 
-    async def test_unrestorable_statement_is_not_rerun(self, desk: Desk) -> None:
-        """Where nobody would expect it: a value that reaches when it is shown."""
-        desk.executor.namespace()["told"] = []
-        await desk.run(
-            "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
-            "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
-        )
-        assert "was not saved" in desk.permit.why_not
-        assert desk.executor.paused is None
-        assert not list(desk.outside.iterdir())
+async def test_aborted_statements_changes_are_restored(desk: Desk) -> None:
+    await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
+    state = random.getstate()
+    await desk.run(
+        "for n in (1, 2):\n    xs.append(n)\n    random.random()\n    os.chdir('d')\n"
+        f"    urllib.request.urlopen({URL!r})"
+    )
+    assert desk.permit.held is not None
+    assert desk.executor.variables()["xs"] == [1]
+    assert "n" not in desk.executor.variables()
+    assert random.getstate() == state
+    assert Path.cwd() != desk.workspace / "d"
 
-    async def test_consumed_input_is_not_rerun(self, desk: Desk) -> None:
-        desk.executor.namespace()["lines"] = (n for n in range(3))
-        output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
-        assert desk.permit.why_not.startswith("it had already consumed lines")
-        assert desk.executor.paused is None
-        assert output.error is not None
-        assert not list(desk.outside.iterdir())
+
+async def test_unrestorable_statement_is_not_rerun(desk: Desk) -> None:
+    """Where nobody would expect it: a value that reaches when it is shown."""
+    desk.executor.namespace()["told"] = []
+    await desk.run(
+        "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
+        "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
+    )
+    assert "was not saved" in desk.permit.why_not
+    assert desk.executor.paused is None
+    assert not list(desk.outside.iterdir())
+
+
+async def test_consumed_input_is_not_rerun(desk: Desk) -> None:
+    desk.executor.namespace()["lines"] = (n for n in range(3))
+    output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
+    assert desk.permit.why_not.startswith("it had already consumed lines")
+    assert desk.executor.paused is None
+    assert output.error is not None
+    assert not list(desk.outside.iterdir())
 
 
 async def test_variable_that_changed_while_a_step_waited_is_named(desk: Desk) -> None:
@@ -453,33 +455,34 @@ async def test_variable_that_changed_while_a_step_waited_is_named(desk: Desk) ->
     assert desk.executor.variables()["rows"] == [5]
 
 
-class TestTheStop:
-    """11: it is sticky."""
+# 11: it is sticky.
 
-    async def test_swallowed_stop_still_reaches_nothing(self, desk: Desk) -> None:
-        output = await desk.run(
-            "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
-            "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
-            "    except BaseException:\n        went = 1"
-        )
-        assert desk.permit.held is not None
-        assert output.error is not None
-        assert list(desk.outside.iterdir()) == []
-        assert "went" not in desk.executor.variables()
 
-    async def test_surviving_code_may_not_reach(self, desk: Desk) -> None:
-        go, told = threading.Event(), list[Any]()
-        desk.executor.namespace().update(go=go, told=told)
-        await desk.run(
-            "import threading\ndef later():\n    go.wait()\n    try:\n"
-            "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
-            "        told.append(exc)\nt = threading.Thread(target=later)\nt.start()"
-        )
-        assert desk.permit.held is None
-        go.set()
-        desk.executor.namespace()["t"].join()
-        assert [type(each) for each in told] == [PermissionError]
-        assert list(desk.outside.iterdir()) == []
+async def test_swallowed_stop_still_reaches_nothing(desk: Desk) -> None:
+    output = await desk.run(
+        "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
+        "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
+        "    except BaseException:\n        went = 1"
+    )
+    assert desk.permit.held is not None
+    assert output.error is not None
+    assert list(desk.outside.iterdir()) == []
+    assert "went" not in desk.executor.variables()
+
+
+async def test_surviving_code_may_not_reach(desk: Desk) -> None:
+    go, told = threading.Event(), list[Any]()
+    desk.executor.namespace().update(go=go, told=told)
+    await desk.run(
+        "import threading\ndef later():\n    go.wait()\n    try:\n"
+        "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
+        "        told.append(exc)\nt = threading.Thread(target=later)\nt.start()"
+    )
+    assert desk.permit.held is None
+    go.set()
+    desk.executor.namespace()["t"].join()
+    assert [type(each) for each in told] == [PermissionError]
+    assert list(desk.outside.iterdir()) == []
 
 
 async def test_rule_2_users_own_code_is_never_asked(desk: Desk) -> None:
@@ -540,59 +543,62 @@ async def test_environment_is_restored_afterwards(desk: Desk) -> None:
     assert type(os.environ) is before
 
 
-class TestOnRecord:
-    """What leaves is on record before it does, and its end after."""
+# What leaves is on record before it does, and its end after.
 
-    def noting(self, desk: Desk) -> list[str]:
-        noted: list[str] = []
 
-        def leaving(reach: Reach, statement: str, reads: bool) -> str:
-            there = [each.name for each in desk.outside.iterdir()]
-            noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
-            return ""
+def noting(desk: Desk) -> list[str]:
+    noted: list[str] = []
 
-        desk.permit = desk.new_permit(*ReachKind)
-        desk.permit.leaving = leaving
-        desk.permit.ended = lambda: noted.append("ended")
-        return noted
+    def leaving(reach: Reach, statement: str, reads: bool) -> str:
+        there = [each.name for each in desk.outside.iterdir()]
+        noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
+        return ""
 
-    async def test_intent_is_recorded_once_per_statement_beforehand(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run(
-            "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
-            "open('OUTSIDE/y', 'w').close()"
-        )
-        assert noted == ["outside_write acts []", "ended", "outside_write acts ['x']", "ended"]
+    desk.permit = desk.new_permit(*ReachKind)
+    desk.permit.leaving = leaving
+    desk.permit.ended = lambda: noted.append("ended")
+    return noted
 
-    async def test_error_ends_intent_and_deadline_does_not(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
-        assert noted.pop() == "ended"
-        await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
-        assert noted[-1].startswith("outside_write")
 
-    async def test_download_only_reads(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run(
-            f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})"
-        )
-        assert noted[0].startswith("network reads")
+async def test_intent_is_recorded_once_per_statement_beforehand(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run(
+        "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
+        "open('OUTSIDE/y', 'w').close()"
+    )
+    assert noted == ["outside_write acts []", "ended", "outside_write acts ['x']", "ended"]
 
-    async def test_unfinished_effect_is_asked_about_before_rerun(self, desk: Desk) -> None:
-        desk.permit = desk.new_permit(*ReachKind)
-        desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
-        await desk.run("open('OUTSIDE/x', 'a').close()")
-        assert desk.permit.open_end == "the key of the first"
-        assert not list(desk.outside.iterdir())
-        assert desk.executor.paused is None
 
-    async def test_first_of_two_effects_is_not_repeated(self, desk: Desk) -> None:
-        desk.permit = desk.new_permit()
-        desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
-        await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
-        assert desk.permit.why_not.startswith("this already happened")
-        assert [each.name for each in desk.outside.iterdir()] == ["a"]
-        assert desk.executor.paused is None
+async def test_error_ends_intent_and_deadline_does_not(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
+    assert noted.pop() == "ended"
+    await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
+    assert noted[-1].startswith("outside_write")
+
+
+async def test_download_only_reads(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run(f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})")
+    assert noted[0].startswith("network reads")
+
+
+async def test_unfinished_effect_is_asked_about_before_rerun(desk: Desk) -> None:
+    desk.permit = desk.new_permit(*ReachKind)
+    desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
+    await desk.run("open('OUTSIDE/x', 'a').close()")
+    assert desk.permit.open_end == "the key of the first"
+    assert not list(desk.outside.iterdir())
+    assert desk.executor.paused is None
+
+
+async def test_first_of_two_effects_is_not_repeated(desk: Desk) -> None:
+    desk.permit = desk.new_permit()
+    desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
+    await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+    assert desk.permit.why_not.startswith("this already happened")
+    assert [each.name for each in desk.outside.iterdir()] == ["a"]
+    assert desk.executor.paused is None
 
 
 def judging() -> int:

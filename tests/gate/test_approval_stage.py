@@ -78,44 +78,47 @@ async def test_call_waits_by_its_name_its_effect_and_the_mode(
     assert (outcome.failure is not None and HELD in outcome.failure.metadata) is waits
 
 
-class TestACallThatSaysWhatItReaches:
-    """A tool whose ``reaches`` tells of one argument only."""
+# A tool whose ``reaches`` tells of one argument only.
 
-    @staticmethod
-    def keep(tells: Callable[[str], Sequence[str]]) -> Tool:
-        @tool(effect="idempotent", reaches=lambda inputs: tells(str(inputs["name"])))
-        async def keep(name: str) -> str:
-            """Keep it."""
-            return "kept"
 
-        return keep
+def keeping(tells: Callable[[str], Sequence[str]]) -> Tool:
+    @tool(effect="idempotent", reaches=lambda inputs: tells(str(inputs["name"])))
+    async def keep(name: str) -> str:
+        """Keep it."""
+        return "kept"
 
-    async def test_approval_shows_tools_own_description(self) -> None:
-        gate = gate_of(self.keep(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
-        assert (await gate.step("keep", {"name": "a.txt"})).ok
-        asked = failure_of(await gate.step("keep", {"name": "a.py"}))
-        assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
-        leave = asked.metadata[HELD]
-        assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
+    return keep
 
-    async def test_approval_covers_only_the_reach_it_was_given_for(self) -> None:
-        said = ["it starts a program"]
-        gate = gate_of(self.keep(lambda name: said))
-        asked = failure_of(await gate.step("keep", {"name": "a"}))
-        said[:] = ["it deletes a file"]
-        again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
-        assert "deletes a file" in failure_of(again).explanation
 
-    async def test_auto_mode_never_asks(self) -> None:
-        gate = gate_of(self.keep(lambda name: ("x",)), mode=Approval.auto)
-        assert (await gate.step("keep", {"name": "a"})).ok
+async def test_approval_shows_tools_own_description() -> None:
+    gate = gate_of(keeping(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
+    assert (await gate.step("keep", {"name": "a.txt"})).ok
+    asked = failure_of(await gate.step("keep", {"name": "a.py"}))
+    assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
+    leave = asked.metadata[HELD]
+    assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
 
-    async def test_tool_without_effect_is_refused(self) -> None:
-        def broken(name: str) -> Sequence[str]:
-            raise OSError("no such disk")
 
-        outcome = await gate_of(self.keep(broken)).step("keep", {"name": "a"})
-        assert "no such disk" in failure_of(outcome).explanation
+async def test_approval_covers_only_the_reach_it_was_given_for() -> None:
+    said = ["it starts a program"]
+    gate = gate_of(keeping(lambda name: said))
+    asked = failure_of(await gate.step("keep", {"name": "a"}))
+    said[:] = ["it deletes a file"]
+    again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
+    assert "deletes a file" in failure_of(again).explanation
+
+
+async def test_auto_mode_asks_about_no_reach_of_a_tool() -> None:
+    gate = gate_of(keeping(lambda name: ("x",)), mode=Approval.auto)
+    assert (await gate.step("keep", {"name": "a"})).ok
+
+
+async def test_call_whose_reach_is_not_told_is_refused() -> None:
+    def broken(name: str) -> Sequence[str]:
+        raise OSError("no such disk")
+
+    outcome = await gate_of(keeping(broken)).step("keep", {"name": "a"})
+    assert "no such disk" in failure_of(outcome).explanation
 
 
 @pytest.mark.parametrize("mode", Approval)
