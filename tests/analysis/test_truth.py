@@ -74,11 +74,10 @@ def with_functions(statement: Statement, earlier: list[Statement]) -> Names:
             found.append(each)
             pending |= each.reads
     own = ("deletes", "calls", "opaque", "changes_any")
-    together = ("reads", "writes", "touched", "may_mutate")
-    return Names(
-        **{name: getattr(statement, name) for name in own},
-        **{name: set().union(*(getattr(each, name) for each in found)) for name in together},
-    )
+    facts: dict[str, Any] = {name: getattr(statement, name) for name in own}
+    for name in ("reads", "writes", "touched", "may_mutate"):
+        facts[name] = set().union(*(getattr(each, name) for each in found))
+    return Names(**facts)
 
 
 def content(value: Any, depth: int = 0) -> Any:
