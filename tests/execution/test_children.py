@@ -42,13 +42,6 @@ FORMS = {
 }
 
 
-@pytest.fixture(params=["private", "notebook"])
-def executor(request: pytest.FixtureRequest, tmp_path: Path) -> BaseCodeExecutor:
-    if request.param == "private":
-        return CodeExecutor(cwd=tmp_path)
-    return NotebookExecutor(request.getfixturevalue("shell"))
-
-
 async def pids(folder: Path, number: int = 2) -> list[int]:
     """The pids that code has written, once they are there."""
     for _ in range(30_000):
