@@ -483,8 +483,9 @@ async def as_numpy(office: Office, to: str) -> Any:
     return np.bool_(to in office.sent)
 
 
-@pytest.mark.parametrize("found", [letter, yes_or_no, how_many, as_numpy])
-@pytest.mark.parametrize("run_id", [RUN, "r2"])
+@pytest.mark.parametrize(
+    ("found", "run_id"), [(letter, "r2"), (yes_or_no, RUN), (how_many, RUN), (as_numpy, RUN)]
+)
 @pytest.mark.parametrize("happened", [True, False])
 async def test_reconciliation_settles_the_outcome_for_both_runs(
     office: Office, found: Callable[..., Any], run_id: str, happened: bool
