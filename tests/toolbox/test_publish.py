@@ -21,6 +21,7 @@ from parsimony_kernel.execution.remote_client import RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.gate.gate import Gate
+from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.toolbox.publish_tools import MAX_LISTED, MAX_TEXT, publish_tools
 from parsimony_kernel.tools import ToolResult
 from tests.artifacts.report_cases import origin
@@ -273,6 +274,18 @@ async def test_impossible_action_is_one_sentence_without_event(
     assert words in said
     assert "\n" not in said
     assert len(full.events) == 3
+
+
+async def test_script_of_variable_is_kept(tmp_path: Path) -> None:
+    executor = CodeExecutor()
+    with run_scope(RunScope("r", "work.ipynb", "c")):
+        await executor.execute("import pandas as pd\nother = 1\nsales = pd.DataFrame({'v': [1]})")
+    desk = Desk(tmp_path, executor=executor)
+    await desk.call("return_dataset", variable="sales", title="Sales")
+    code = (await desk.call("read_artifact", name="sales")).data["code"]
+    assert code == slice_of(executor.origin_ledger, "sales")
+    assert "sales = pd.DataFrame" in code
+    assert "other" not in code
 
 
 async def test_remote_variable_is_fetched_before_publishing(tmp_path: Path) -> None:
