@@ -73,16 +73,11 @@ def with_functions(statement: Statement, earlier: list[Statement]) -> Names:
         if "def " in each.source or "lambda" in each.source or "class " in each.source:
             found.append(each)
             pending |= each.reads
-    return Names(
-        reads=set().union(*(each.reads for each in found)),
-        writes=set().union(*(each.writes for each in found)),
-        deletes=statement.deletes,
-        touched=set().union(*(each.touched for each in found)),
-        calls=statement.calls,
-        may_mutate=set().union(*(each.may_mutate for each in found)),
-        opaque=statement.opaque,
-        changes_any=statement.changes_any,
-    )
+    own = ("deletes", "calls", "opaque", "changes_any")
+    facts: dict[str, Any] = {name: getattr(statement, name) for name in own}
+    for name in ("reads", "writes", "touched", "may_mutate"):
+        facts[name] = set().union(*(getattr(each, name) for each in found))
+    return Names(**facts)
 
 
 def content(value: Any, depth: int = 0) -> Any:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 import selectors
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from parsimony_kernel.execution.capture import (
 )
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.factory import OutputFactory
+from tests.execution.processes import lives
 from tests.tiers import sampled
 
 # Each tells the pids of what it starts, and one of them is no child of the code's any more.
@@ -40,25 +40,6 @@ FORMS = {
     "system": "import os\n"
     "os.system('sleep 60 & echo $! >> pids; sleep 60 & echo $! >> pids; wait')",
 }
-
-
-@pytest.fixture(params=["private", "notebook"])
-def executor(request: pytest.FixtureRequest, tmp_path: Path) -> BaseCodeExecutor:
-    if request.param == "private":
-        return CodeExecutor(cwd=tmp_path)
-    return NotebookExecutor(request.getfixturevalue("shell"))
-
-
-def lives(pid: int, seconds: float = 0) -> bool:
-    """Whether the process still runs, after ``seconds`` at most that it is given to end."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
-        return not select.select([handle], [], [], seconds)[0]
-    finally:
-        os.close(handle)
 
 
 async def pids(folder: Path, number: int = 2) -> list[int]:

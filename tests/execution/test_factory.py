@@ -289,27 +289,17 @@ def test_nested_table_shows_its_size() -> None:
 ODD = "a\ud83d \x00é"
 OUTPUTS = [
     DataFrameObject(
-        name=ODD,
-        library="pandas",
-        rows=10**12,
+        name=ODD, library="pandas", rows=10**12, more_columns=(ODD,), columns_left_out=3,
         columns=(ColumnSummary(name=ODD, dtype="str", samples=(ODD,), missing=1),),
-        more_columns=(ODD,),
-        columns_left_out=3,
-        preview_columns=(ODD,),
-        preview=((ODD,),),
+        preview_columns=(ODD,), preview=((ODD,),),
     ),
     FigureObject(title=ODD, description=ODD, spec={"é": [None, 1.5, {}]}, png_base64="", svg=ODD),
     PrimitiveObject(name=None, python_type=ODD, text=ODD, truncated=True),
     ExceptionObject(name=ODD, message=ODD, line=1, traceback=ODD, status_code=429, state_lost=True),
-]
-CELL = KernelOutput(
-    stdout=ODD,
-    outputs=tuple(OUTPUTS),
-    changed=(ODD,),
-    variables=tuple(OUTPUTS),
-    fetched=(FetchLogEntry(source=ODD, kind="url", size_bytes=7),),
-    duration_s=1.5,
-)
+]  # fmt: skip
+FETCHED = FetchLogEntry(source=ODD, kind="url", size_bytes=7)
+SHOWN = {"outputs": tuple(OUTPUTS), "variables": tuple(OUTPUTS)}
+CELL = KernelOutput(stdout=ODD, changed=(ODD,), fetched=(FETCHED,), duration_s=1.5, **SHOWN)
 
 
 def test_the_output_of_a_cell_comes_back_from_its_json_and_a_model_reads_json() -> None:

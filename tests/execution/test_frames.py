@@ -134,29 +134,29 @@ def test_other_values_are_no_tables() -> None:
     assert frame(pd.DataFrame, "x") is None
 
 
-class TestOfAnyLibrary:
-    def test_polars_frames_are_tables_and_lazy_ones_have_no_rows(self) -> None:
-        data = {"n": [1, None], "l": [[1], [2, 3]], "d": [date(2024, 5, 1)] * 2}
-        table = summary(pl.DataFrame(data))
-        assert (table.library, table.rows) == ("polars", 2)
-        assert [(each.dtype, each.samples) for each in table.columns] == [
-            ("int64", ("1",)),
-            ("list", ("[1]", "[2, 3]")),
-            ("date", ("2024-05-01",)),
-        ]
-        lazy = summary(pl.LazyFrame(data))
-        assert (lazy.rows, lazy.preview) == (None, ())
-        assert [each.name for each in lazy.columns] == ["n", "l", "d"]
+def test_polars_frames_are_tables_and_lazy_ones_have_no_rows() -> None:
+    data = {"n": [1, None], "l": [[1], [2, 3]], "d": [date(2024, 5, 1)] * 2}
+    table = summary(pl.DataFrame(data))
+    assert (table.library, table.rows) == ("polars", 2)
+    assert [(each.dtype, each.samples) for each in table.columns] == [
+        ("int64", ("1",)),
+        ("list", ("[1]", "[2, 3]")),
+        ("date", ("2024-05-01",)),
+    ]
+    lazy = summary(pl.LazyFrame(data))
+    assert (lazy.rows, lazy.preview) == (None, ())
+    assert [each.name for each in lazy.columns] == ["n", "l", "d"]
 
-    def test_frame_subclass_is_a_frame(self) -> None:
-        class Mine(pl.DataFrame):
-            pass
 
-        class Yours(pd.DataFrame):
-            pass
+def test_frame_subclass_is_a_frame() -> None:
+    class Mine(pl.DataFrame):
+        pass
 
-        assert summary(Mine({"a": [1]})).library == "polars"
-        assert summary(Yours({"a": [1]})).library == "pandas"
+    class Yours(pd.DataFrame):
+        pass
+
+    assert summary(Mine({"a": [1]})).library == "polars"
+    assert summary(Yours({"a": [1]})).library == "pandas"
 
 
 @pytest.mark.parametrize(
@@ -184,63 +184,64 @@ def test_reading_cost_is_independent_of_rows(
         tracemalloc.stop()
 
 
-class TestLabels:
-    def test_column_name_keeps_whitespace(self) -> None:
-        table = summary(pd.DataFrame({" Total  x ": [1], "a\nb": [2]}))
-        assert [each.name for each in table.columns] == [" Total  x ", "a\nb"]
-
-    def test_unnamed_or_equal_levels_are_named_by_position(self) -> None:
-        for names in (["q", "q"], [1, 0], [None, "q"]):
-            index = pd.MultiIndex.from_product([["a"], [1, 2]], names=names)
-            labels = tuple("index" if each is None else str(each) for each in names)
-            assert summary(index).preview_columns == labels
-            assert summary(index).preview == (("a", "1"), ("a", "2"))
-            table = summary(pd.DataFrame({"v": [7, 8]}, index=index))
-            assert table.preview_columns == (*labels, "v")
-            assert table.preview == (("a", "1", "7"), ("a", "2", "8"))
+def test_column_name_keeps_whitespace() -> None:
+    table = summary(pd.DataFrame({" Total  x ": [1], "a\nb": [2]}))
+    assert [each.name for each in table.columns] == [" Total  x ", "a\nb"]
 
 
-class TestEdges:
-    @pytest.mark.parametrize(
-        ("value", "rows"),
-        [
-            (pd.DataFrame(), 0),
-            (pd.DataFrame(index=range(3)), 3),
-            (pl.DataFrame(), 0),
-            (pa.table({}), 0),
-            (pd.Series([], dtype=object), 0),
-        ],
-    )
-    def test_empty_frame_is_an_empty_table(self, value: Any, rows: int) -> None:
-        assert (summary(value).rows, summary(value).preview) == (rows, ())
+def test_unnamed_or_equal_levels_are_named_by_position() -> None:
+    for names in (["q", "q"], [1, 0], [None, "q"]):
+        index = pd.MultiIndex.from_product([["a"], [1, 2]], names=names)
+        labels = tuple("index" if each is None else str(each) for each in names)
+        assert summary(index).preview_columns == labels
+        assert summary(index).preview == (("a", "1"), ("a", "2"))
+        table = summary(pd.DataFrame({"v": [7, 8]}, index=index))
+        assert table.preview_columns == (*labels, "v")
+        assert table.preview == (("a", "1", "7"), ("a", "2", "8"))
 
-    def test_unreadable_column_hides_no_other(self) -> None:
-        class Broken(pd.arrays.IntegerArray):
-            def __iter__(self) -> Iterator[int]:
-                raise OSError("gone")
 
-            def tolist(self) -> list[int]:
-                raise OSError("gone")
+@pytest.mark.parametrize(
+    ("value", "rows"),
+    [
+        (pd.DataFrame(), 0),
+        (pd.DataFrame(index=range(3)), 3),
+        (pl.DataFrame(), 0),
+        (pa.table({}), 0),
+        (pd.Series([], dtype=object), 0),
+    ],
+)
+def test_empty_frame_is_an_empty_table(value: Any, rows: int) -> None:
+    assert (summary(value).rows, summary(value).preview) == (rows, ())
 
-        broken = pd.Series(Broken(np.arange(3), np.zeros(3, dtype=bool)), copy=False)
-        table = summary(pd.DataFrame({"b": broken, "x": ["p", "q", "r"]}, copy=False))
-        assert [(each.name, each.samples) for each in table.columns] == [
-            ("b", ()),
-            ("x", ("p", "q", "r")),
-        ]
-        assert table.preview == (("", "p"), ("", "q"), ("", "r"))
 
-    def test_huge_cell_is_cut_cheaply(self) -> None:
-        class Untouchable(list[int]):
-            def __eq__(self, other: object) -> bool:
-                raise AssertionError("a container was compared")
+def test_unreadable_column_hides_no_other() -> None:
+    class Broken(pd.arrays.IntegerArray):
+        def __iter__(self) -> Iterator[int]:
+            raise OSError("gone")
 
-            __ne__ = __eq__
+        def tolist(self) -> list[int]:
+            raise OSError("gone")
 
-        values = [Untouchable(range(100_000)), "x" * 10**6, pd.DataFrame({"a": [1]}), {1: 2}]
-        table = summary(pd.DataFrame({"v": pd.Series(values, dtype=object)}))
-        assert [len(each) <= 60 for each in table.columns[0].samples] == [True] * 4
-        assert table.columns[0].samples[2] == "<pandas DataFrame, 1 row, columns: a>"
+    broken = pd.Series(Broken(np.arange(3), np.zeros(3, dtype=bool)), copy=False)
+    table = summary(pd.DataFrame({"b": broken, "x": ["p", "q", "r"]}, copy=False))
+    assert [(each.name, each.samples) for each in table.columns] == [
+        ("b", ()),
+        ("x", ("p", "q", "r")),
+    ]
+    assert table.preview == (("", "p"), ("", "q"), ("", "r"))
+
+
+def test_huge_cell_is_cut_cheaply() -> None:
+    class Untouchable(list[int]):
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("a container was compared")
+
+        __ne__ = __eq__
+
+    values = [Untouchable(range(100_000)), "x" * 10**6, pd.DataFrame({"a": [1]}), {1: 2}]
+    table = summary(pd.DataFrame({"v": pd.Series(values, dtype=object)}))
+    assert [len(each) <= 60 for each in table.columns[0].samples] == [True] * 4
+    assert table.columns[0].samples[2] == "<pandas DataFrame, 1 row, columns: a>"
 
 
 SECRET_TABLE = {

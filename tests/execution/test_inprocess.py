@@ -17,13 +17,6 @@ from tests.contracts.told import failure
 ENDLESS = "def endless(*_):\n    while True: pass\n"
 
 
-@pytest.fixture(params=["private", "notebook"])
-def executor(request: pytest.FixtureRequest) -> InProcessExecutor:
-    if request.param == "private":
-        return CodeExecutor()
-    return NotebookExecutor(request.getfixturevalue("shell"))
-
-
 @pytest.mark.parametrize(
     "raised",
     [

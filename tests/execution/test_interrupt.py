@@ -15,6 +15,7 @@ import pytest
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import KernelOutput
+from parsimony_kernel.execution.base import InProcessExecutor
 from parsimony_kernel.execution.executor import CodeExecutor, NotebookExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard, stop_on_sigint, stop_running_code
 from tests.contracts.told import failure
@@ -297,9 +298,7 @@ async def test_stop_waits_for_parallel_csv_reader(shell: Any) -> None:
     assert shell.user_ns["made"] == "whole"
 
 
-@pytest.mark.parametrize("executor_type", ["private", "notebook"])
-async def test_deadline_spares_finalizers(executor_type: str, shell: Any) -> None:
-    executor = CodeExecutor() if executor_type == "private" else NotebookExecutor(shell)
+async def test_deadline_spares_finalizers(executor: InProcessExecutor) -> None:
     output = await executor.execute(
         "import gc, time, weakref\n"
         "began, whole = time.monotonic(), []\n"

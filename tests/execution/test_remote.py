@@ -5,7 +5,6 @@ import gc
 import json
 import math
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
     KernelOutput,
-    PrimitiveObject,
 )
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
@@ -28,6 +26,8 @@ from parsimony_kernel.execution.remote_bootstrap import encode, encode_plain
 from parsimony_kernel.execution.remote_client import FETCH_BYTES, RemoteValue
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.run_scope import Permit, permitting
+from tests.contracts.told import failure, text
+from tests.execution.processes import lives
 
 DEADLINE_S = 0.3
 GRACE_S = 1.0
@@ -41,9 +41,8 @@ async def executor() -> AsyncIterator[RemoteExecutor]:
         yield opened
 
 
-def lost(output: object) -> ExceptionObject:
-    error = getattr(output, "error", None)
-    assert isinstance(error, ExceptionObject)
+def lost(output: KernelOutput) -> ExceptionObject:
+    error = failure(output)
     assert error.state_lost, error
     return error
 
@@ -55,23 +54,11 @@ async def pid_of(executor: RemoteExecutor) -> int:
     return pid
 
 
-def ends(pid: int) -> bool:
-    """Whether the process ends within half a minute."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], 30)[0])
-    finally:
-        os.close(handle)
-
-
 async def killed(executor: RemoteExecutor) -> None:
     """Kill its kernel, which had a variable ``pid``."""
     pid = await pid_of(executor)
     os.kill(pid, signal.SIGKILL)
-    assert ends(pid)
+    assert not lives(pid, 30)
 
 
 async def begun(executor: RemoteExecutor, folder: Path) -> asyncio.Task[KernelOutput]:
@@ -85,10 +72,7 @@ async def begun(executor: RemoteExecutor, folder: Path) -> asyncio.Task[KernelOu
 
 
 async def text_of(executor: RemoteExecutor, code: str) -> str:
-    output = await executor.execute(code)
-    shown = output.outputs[-1]
-    assert isinstance(shown, PrimitiveObject), output
-    return shown.text
+    return text((await executor.execute(code)).outputs[-1])
 
 
 @pytest.mark.kernel
@@ -195,9 +179,8 @@ class TestEnding:
         executor = RemoteExecutor()
         pid = await pid_of(executor)
         await executor.shutdown()
-        assert ends(pid)
-        error = (await executor.execute("1")).error
-        assert error is not None
+        assert not lives(pid, 30)
+        error = failure(await executor.execute("1"))
         assert error.message == "The executor was shut down; make another one."
 
 
@@ -208,7 +191,7 @@ class TestNoOrphans:
         pid = await pid_of(executor)
         del executor
         gc.collect()
-        assert await asyncio.to_thread(ends, pid)
+        assert not await asyncio.to_thread(lives, pid, 30)
 
     @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)"], ids=["leaves", "is-killed"])
     def test_kernel_ends_with_starting_process(self, end: str) -> None:
@@ -221,7 +204,7 @@ class TestNoOrphans:
         ran = subprocess.run(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60
         )
-        assert ends(int(ran.stdout))
+        assert not lives(int(ran.stdout), 30)
 
 
 @pytest.mark.kernel
@@ -312,8 +295,7 @@ def test_too_large_value_is_refused_before_it_is_encoded() -> None:
 class TestStarting:
     async def test_missing_kernel_is_one_clear_sentence(self) -> None:
         async with RemoteExecutor("no-such") as executor:
-            error = (await executor.execute("1")).error
-            assert error is not None
+            error = failure(await executor.execute("1"))
             assert error.message == (
                 "The kernel 'no-such' did not start (No such kernel named no-such): `jupyter "
                 "kernelspec list` tells the names, `jupyter console --kernel no-such` shows why."
@@ -339,8 +321,7 @@ class TestStarting:
         (package / "__init__.py").write_text(module or "raise ImportError")
         name_a_kernel(tmp_path, monkeypatch)
         async with RemoteExecutor("odd") as executor:
-            error = (await executor.execute("1")).error
-            assert error is not None
+            error = failure(await executor.execute("1"))
             assert error.name == "RemoteKernelError"
             assert said in error.message
 
@@ -356,8 +337,7 @@ class TestStarting:
         async with RemoteExecutor("odd") as executor:
             with permitting(Permit(tmp_path, lambda reach, lines: True)):
                 output = await executor.execute(f"open({str(tmp_path / 'ran')!r}, 'w')")
-            assert output.error is not None
-            assert "can't be watched" in output.error.message
+            assert "can't be watched" in failure(output).message
             assert not (tmp_path / "ran").exists()
             assert not executor.is_watched
             assert (await executor.execute("print(1)")).stdout == "1\n"

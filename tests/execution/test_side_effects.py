@@ -64,6 +64,11 @@ class Desk:
         await self.run(code)
         return self.permit.held
 
+    async def asked(self, code: str) -> Reach:
+        held = await self.held(code)
+        assert held is not None
+        return held
+
     def filled(self, code: str) -> str:
         return code.replace("OUTSIDE", str(self.outside)).replace("HOUSE", str(self.home))
 
@@ -108,8 +113,7 @@ async def test_reach_is_stopped_before_it_happens(desk: Desk, what: str) -> None
     np.save(desk.workspace / "theirs.npy", np.array([range], dtype=object))
     with dbm.dumb.open(str(desk.workspace / "theirs"), "n") as shelf:
         shelf["x"] = pickled
-    held = await desk.held(row["cell"])
-    assert held is not None
+    held = await desk.asked(row["cell"])
     assert held.kind is ReachKind(row["kind"])
     assert row["what"] in held.what
     assert list(desk.outside.iterdir()) == []
@@ -131,7 +135,7 @@ async def test_harmless_code_is_left_alone(desk: Desk, what: str) -> None:
 
 async def test_folder_that_an_earlier_cell_opened_is_outside(desk: Desk) -> None:
     await desk.run("import os\nat = os.open('OUTSIDE', os.O_RDONLY)")
-    assert await desk.held("os.open('x', os.O_WRONLY | os.O_CREAT, dir_fd=at)") is not None
+    await desk.asked("os.open('x', os.O_WRONLY | os.O_CREAT, dir_fd=at)")
     assert list(desk.outside.iterdir()) == []
     desk.permit.held = None
     await desk.run("os.close(at)")
@@ -161,7 +165,7 @@ async def test_list_that_gets_rows_of_an_open_database_outside_is_free(
         desk.filled(f"import {library} as db\ncon = db.connect('OUTSIDE/a.db', {given})\nrows = []")
     )
     assert await desk.held("rows.append(con.execute('SELECT 1').fetchone())") is None
-    assert await desk.held("con.execute('CREATE TABLE t (a INT)')") is not None
+    await desk.asked("con.execute('CREATE TABLE t (a INT)')")
     if library == "duckdb":
         await desk.executor.execute(
             desk.filled("con.close()\ncon = db.connect('OUTSIDE/a.db', read_only=True)")
@@ -227,10 +231,9 @@ async def test_rule_7_jupyter_server_is_not_loopback(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (desk.home / "jpserver-1.json").write_text(json.dumps({"port": port}))
-        held = await desk.held(
+        held = await desk.asked(
             f"import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', {port}))"
         )
-    assert held is not None
     assert held.what == f"the Jupyter server on port {port}"
 
 
@@ -310,9 +313,7 @@ async def test_rule_8_bytes_of_a_file_read_before_are_asked_about(desk: Desk) ->
         await desk.executor.execute(
             "from pathlib import Path\ndata = Path('theirs.bin').read_bytes()"
         )
-        held = await desk.held("import pickle\npickle.loads(data)")
-        assert held is not None
-        assert held.what == "theirs.bin"
+        assert (await desk.asked("import pickle\npickle.loads(data)")).what == "theirs.bin"
         desk.permit = desk.new_permit()
     assert await desk.held("import pickle\npickle.loads(pickle.dumps(range))") is None
 
@@ -322,8 +323,7 @@ async def test_deletion_in_a_function_is_told_from_a_move(desk: Desk) -> None:
     code = "import os\ndef tidy():\n    os.{}('mine.csv'{})\n\ntidy()"
     for call, more, said in (("remove", "", "deletes"), ("rename", ", 'x'", "moves")):
         desk.permit = desk.new_permit()
-        held = await desk.held(code.format(call, more))
-        assert held is not None
+        held = await desk.asked(code.format(call, more))
         assert held.sentence == f"Line 5 {said} files: mine.csv."
 
 
@@ -363,17 +363,11 @@ async def test_rule_6_pool_worker_raises_in_parent(desk: Desk) -> None:
 
 
 POOLS = {
-    "executor": (
-        "from concurrent.futures import ProcessPoolExecutor\npool = ProcessPoolExecutor(1)",
-        "pool.submit({}, {}).result()",
-        "pool.shutdown()",
-    ),
-    "pool": (
-        "import multiprocessing\npool = multiprocessing.get_context('fork').Pool(1)",
-        "pool.apply_async(func={}, args=({},)).get()",
-        "pool.terminate()",
-    ),
-}
+    "executor": ("from concurrent import futures\npool = futures.ProcessPoolExecutor(1)",
+                 "pool.submit({}, {}).result()", "pool.shutdown()"),
+    "pool": ("import multiprocessing\npool = multiprocessing.get_context('fork').Pool(1)",
+             "pool.apply_async(func={}, args=({},)).get()", "pool.terminate()"),
+}  # fmt: skip
 
 
 async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
@@ -384,8 +378,7 @@ async def test_rule_6_pool_of_threads_belongs_to_the_cell(desk: Desk) -> None:
     assert desk.executor.variables()["n"] == [1, 2]
     # The wait is one that a stop ends: that of ``map`` in a thread ends at the deadline.
     waits = "    while not made.ready():\n        made.wait(0.05)"
-    held = await desk.held(f"{opening}    made = pool.map_async(os.mkdir, ['OUTSIDE/x'])\n{waits}")
-    assert held is not None
+    await desk.asked(f"{opening}    made = pool.map_async(os.mkdir, ['OUTSIDE/x'])\n{waits}")
     assert list(desk.outside.iterdir()) == []
 
 
@@ -408,40 +401,42 @@ def test_rule_13_hook_uses_standard_library_only() -> None:
     subprocess.run([sys.executable, "-S", "-c", program], check=True, timeout=60)
 
 
-class TestTheStatement:
-    """1: the unit of a stop."""
+# 1: the unit of a stop.
 
-    async def test_aborted_statements_changes_are_restored(self, desk: Desk) -> None:
-        await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
-        state = random.getstate()
-        await desk.run(
-            "for n in (1, 2):\n    xs.append(n)\n    random.random()\n    os.chdir('d')\n"
-            f"    urllib.request.urlopen({URL!r})"
-        )
-        assert desk.permit.held is not None
-        assert desk.executor.variables()["xs"] == [1]
-        assert "n" not in desk.executor.variables()
-        assert random.getstate() == state
-        assert Path.cwd() != desk.workspace / "d"
 
-    async def test_unrestorable_statement_is_not_rerun(self, desk: Desk) -> None:
-        """Where nobody would expect it: a value that reaches when it is shown."""
-        desk.executor.namespace()["told"] = []
-        await desk.run(
-            "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
-            "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
-        )
-        assert "was not saved" in desk.permit.why_not
-        assert desk.executor.paused is None
-        assert not list(desk.outside.iterdir())
+async def test_aborted_statements_changes_are_restored(desk: Desk) -> None:
+    await desk.run("xs = [1]\nimport os, random, urllib.request\nrandom.seed(1)\nos.mkdir('d')")
+    state = random.getstate()
+    await desk.run(
+        "for n in (1, 2):\n    xs.append(n)\n    random.random()\n    os.chdir('d')\n"
+        f"    urllib.request.urlopen({URL!r})"
+    )
+    assert desk.permit.held is not None
+    assert desk.executor.variables()["xs"] == [1]
+    assert "n" not in desk.executor.variables()
+    assert random.getstate() == state
+    assert Path.cwd() != desk.workspace / "d"
 
-    async def test_consumed_input_is_not_rerun(self, desk: Desk) -> None:
-        desk.executor.namespace()["lines"] = (n for n in range(3))
-        output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
-        assert desk.permit.why_not.startswith("it had already consumed lines")
-        assert desk.executor.paused is None
-        assert output.error is not None
-        assert not list(desk.outside.iterdir())
+
+async def test_unrestorable_statement_is_not_rerun(desk: Desk) -> None:
+    """Where nobody would expect it: a value that reaches when it is shown."""
+    desk.executor.namespace()["told"] = []
+    await desk.run(
+        "class Sending:\n    def __repr__(self):\n        told.append(1)\n"
+        "        return str(open('OUTSIDE/x', 'w'))\nsending = Sending()\nprint(sending)"
+    )
+    assert "was not saved" in desk.permit.why_not
+    assert desk.executor.paused is None
+    assert not list(desk.outside.iterdir())
+
+
+async def test_consumed_input_is_not_rerun(desk: Desk) -> None:
+    desk.executor.namespace()["lines"] = (n for n in range(3))
+    output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
+    assert desk.permit.why_not.startswith("it had already consumed lines")
+    assert desk.executor.paused is None
+    assert output.error is not None
+    assert not list(desk.outside.iterdir())
 
 
 async def test_variable_that_changed_while_a_step_waited_is_named(desk: Desk) -> None:
@@ -460,33 +455,34 @@ async def test_variable_that_changed_while_a_step_waited_is_named(desk: Desk) ->
     assert desk.executor.variables()["rows"] == [5]
 
 
-class TestTheStop:
-    """11: it is sticky."""
+# 11: it is sticky.
 
-    async def test_swallowed_stop_still_reaches_nothing(self, desk: Desk) -> None:
-        output = await desk.run(
-            "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
-            "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
-            "    except BaseException:\n        went = 1"
-        )
-        assert desk.permit.held is not None
-        assert output.error is not None
-        assert list(desk.outside.iterdir()) == []
-        assert "went" not in desk.executor.variables()
 
-    async def test_surviving_code_may_not_reach(self, desk: Desk) -> None:
-        go, told = threading.Event(), list[Any]()
-        desk.executor.namespace().update(go=go, told=told)
-        await desk.run(
-            "import threading\ndef later():\n    go.wait()\n    try:\n"
-            "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
-            "        told.append(exc)\nt = threading.Thread(target=later)\nt.start()"
-        )
-        assert desk.permit.held is None
-        go.set()
-        desk.executor.namespace()["t"].join()
-        assert [type(each) for each in told] == [PermissionError]
-        assert list(desk.outside.iterdir()) == []
+async def test_swallowed_stop_still_reaches_nothing(desk: Desk) -> None:
+    output = await desk.run(
+        "import os\ntry:\n    os.system('touch OUTSIDE/a')\nexcept BaseException:\n    pass\n"
+        "finally:\n    try:\n        os.system('touch OUTSIDE/b')\n"
+        "    except BaseException:\n        went = 1"
+    )
+    assert desk.permit.held is not None
+    assert output.error is not None
+    assert list(desk.outside.iterdir()) == []
+    assert "went" not in desk.executor.variables()
+
+
+async def test_surviving_code_may_not_reach(desk: Desk) -> None:
+    go, told = threading.Event(), list[Any]()
+    desk.executor.namespace().update(go=go, told=told)
+    await desk.run(
+        "import threading\ndef later():\n    go.wait()\n    try:\n"
+        "        open('OUTSIDE/late', 'w')\n    except BaseException as exc:\n"
+        "        told.append(exc)\nt = threading.Thread(target=later)\nt.start()"
+    )
+    assert desk.permit.held is None
+    go.set()
+    desk.executor.namespace()["t"].join()
+    assert [type(each) for each in told] == [PermissionError]
+    assert list(desk.outside.iterdir()) == []
 
 
 async def test_rule_2_users_own_code_is_never_asked(desk: Desk) -> None:
@@ -517,8 +513,7 @@ async def test_rule_3_earlier_pool_works_for_current_cell(desk: Desk) -> None:
     """As the event loop's own, in which a client resolves names without the cell's context."""
     resolve = "import asyncio\nawait asyncio.get_running_loop().getaddrinfo({!r}, 80)"
     assert await desk.held(resolve.format("127.0.0.1")) is None
-    held = await desk.held(resolve.format("data.example.invalid"))
-    assert held is not None
+    held = await desk.asked(resolve.format("data.example.invalid"))
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
@@ -528,11 +523,9 @@ async def test_rule_7_client_names_its_host_where_names_are_looked_up_in_another
     """As for a tunnel or a proxy on this machine."""
     found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: [found])
-    ask = (
+    held = await desk.asked(
         "import http.client\nhttp.client.HTTPConnection('data.example.invalid').request('GET', '/')"
     )
-    held = await desk.held(ask)
-    assert held is not None
     assert (held.kind, held.what) == (ReachKind.network, "data.example.invalid")
 
 
@@ -550,59 +543,62 @@ async def test_environment_is_restored_afterwards(desk: Desk) -> None:
     assert type(os.environ) is before
 
 
-class TestOnRecord:
-    """What leaves is on record before it does, and its end after."""
+# What leaves is on record before it does, and its end after.
 
-    def noting(self, desk: Desk) -> list[str]:
-        noted: list[str] = []
 
-        def leaving(reach: Reach, statement: str, reads: bool) -> str:
-            there = [each.name for each in desk.outside.iterdir()]
-            noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
-            return ""
+def noting(desk: Desk) -> list[str]:
+    noted: list[str] = []
 
-        desk.permit = desk.new_permit(*ReachKind)
-        desk.permit.leaving = leaving
-        desk.permit.ended = lambda: noted.append("ended")
-        return noted
+    def leaving(reach: Reach, statement: str, reads: bool) -> str:
+        there = [each.name for each in desk.outside.iterdir()]
+        noted.append(f"{reach.kind} {'reads' if reads else 'acts'} {there}")
+        return ""
 
-    async def test_intent_is_recorded_once_per_statement_beforehand(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run(
-            "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
-            "open('OUTSIDE/y', 'w').close()"
-        )
-        assert noted == ["outside_write acts []", "ended", "outside_write acts ['x']", "ended"]
+    desk.permit = desk.new_permit(*ReachKind)
+    desk.permit.leaving = leaving
+    desk.permit.ended = lambda: noted.append("ended")
+    return noted
 
-    async def test_error_ends_intent_and_deadline_does_not(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
-        assert noted.pop() == "ended"
-        await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
-        assert noted[-1].startswith("outside_write")
 
-    async def test_download_only_reads(self, desk: Desk) -> None:
-        noted = self.noting(desk)
-        await desk.run(
-            f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})"
-        )
-        assert noted[0].startswith("network reads")
+async def test_intent_is_recorded_once_per_statement_beforehand(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run(
+        "a = 1\nfor n in range(3):\n    open('OUTSIDE/x', 'a').close()\n"
+        "open('OUTSIDE/y', 'w').close()"
+    )
+    assert noted == ["outside_write acts []", "ended", "outside_write acts ['x']", "ended"]
 
-    async def test_unfinished_effect_is_asked_about_before_rerun(self, desk: Desk) -> None:
-        desk.permit = desk.new_permit(*ReachKind)
-        desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
-        await desk.run("open('OUTSIDE/x', 'a').close()")
-        assert desk.permit.open_end == "the key of the first"
-        assert not list(desk.outside.iterdir())
-        assert desk.executor.paused is None
 
-    async def test_first_of_two_effects_is_not_repeated(self, desk: Desk) -> None:
-        desk.permit = desk.new_permit()
-        desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
-        await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
-        assert desk.permit.why_not.startswith("this already happened")
-        assert [each.name for each in desk.outside.iterdir()] == ["a"]
-        assert desk.executor.paused is None
+async def test_error_ends_intent_and_deadline_does_not(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run("with open('OUTSIDE/x', 'w'):\n    1 / 0")
+    assert noted.pop() == "ended"
+    await desk.run("with open('OUTSIDE/x', 'w'):\n    while True: pass", seconds=0.2)
+    assert noted[-1].startswith("outside_write")
+
+
+async def test_download_only_reads(desk: Desk) -> None:
+    noted = noting(desk)
+    await desk.run(f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})")
+    assert noted[0].startswith("network reads")
+
+
+async def test_unfinished_effect_is_asked_about_before_rerun(desk: Desk) -> None:
+    desk.permit = desk.new_permit(*ReachKind)
+    desk.permit.leaving = lambda reach, statement, reads: "the key of the first"
+    await desk.run("open('OUTSIDE/x', 'a').close()")
+    assert desk.permit.open_end == "the key of the first"
+    assert not list(desk.outside.iterdir())
+    assert desk.executor.paused is None
+
+
+async def test_first_of_two_effects_is_not_repeated(desk: Desk) -> None:
+    desk.permit = desk.new_permit()
+    desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
+    await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+    assert desk.permit.why_not.startswith("this already happened")
+    assert [each.name for each in desk.outside.iterdir()] == ["a"]
+    assert desk.executor.paused is None
 
 
 def judging() -> int:

@@ -29,11 +29,10 @@ Reaches = Callable[[str], Sequence[Reach]]
 
 
 def gate_of(
-    of: Tool, mode: Approval = Approval.guarded, reaches: Reaches = lambda code: ()
+    *of: Tool, mode: Approval = Approval.guarded, reaches: Reaches = lambda code: ()
 ) -> Gate:
-    return Gate(
-        Tools([of]), timeout_s=5, stages=(*STAGES, Approving(mode, reaches).stage), run_id="r1"
-    )
+    stages = (*STAGES, Approving(mode, reaches).stage)
+    return Gate(Tools(of), timeout_s=5, stages=stages, run_id="r1")
 
 
 def named(name: str, **options: Any) -> Tool:
@@ -45,113 +44,87 @@ def named(name: str, **options: Any) -> Tool:
     return act
 
 
-async def waits(of: Tool, mode: Approval = Approval.guarded) -> bool:
-    outcome = await gate_of(of, mode).step(of.name, {})
-    return outcome.failure is not None and HELD in outcome.failure.metadata
+ALARMING = ["delete_rows", "modify", "transfer_money", "Refund", "refund_order", "deleteRows"]
+CALM = ["look_up", "undelete", "modified_since", "list_refunds"]
 
 
 @pytest.mark.parametrize(
-    "name", ["delete_rows", "modify", "transfer_money", "Refund", "refund_order", "deleteRows"]
-)
-@pytest.mark.parametrize(
-    ("options", "expected"),
+    ("mode", "name", "options", "waits"),
     [
-        ({}, True),
-        ({"effect": "write"}, True),
-        ({"effect": "none"}, False),
-        ({"effect": "idempotent"}, False),
-        ({"idempotent": True}, False),
-    ],
-)
-async def test_alarming_tool_name_asks_unless_effect_is_declared(
-    name: str, options: dict[str, Any], expected: bool
-) -> None:
-    assert await waits(named(name, **options)) is expected
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "expected"),
-    [
-        *(
-            (name, "guarded", False)
-            for name in ("look_up", "undelete", "modified_since", "list_refunds")
-        ),
-        ("delete_rows", "auto", False),
-        ("delete_rows", "ask", True),
-    ],
-)
-async def test_only_alarming_names_or_the_ask_mode_wait(
-    name: str, mode: str, expected: bool
-) -> None:
-    assert await waits(named(name), Approval(mode)) is expected
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, True),
-        ({"idempotent": True}, True),
-        ({"effect": "idempotent"}, True),
-        ({"effect": "write"}, True),
-        ({"tool_type": "publish"}, True),
-        ({"tool_type": "code", "effect": "none"}, True),
-        ({"effect": "none"}, False),
-        ({"tool_type": "termination"}, False),
-        ({"terminal": True}, False),
+        *(("guarded", name, {}, True) for name in ALARMING),
+        *(("guarded", name, {}, False) for name in CALM),
+        ("guarded", "delete_rows", {"effect": "write"}, True),
+        ("guarded", "delete_rows", {"effect": "none"}, False),
+        ("guarded", "delete_rows", {"effect": "idempotent"}, False),
+        ("guarded", "delete_rows", {"idempotent": True}, False),
+        ("auto", "delete_rows", {}, False),
+        ("ask", "delete_rows", {}, True),
+        ("ask", "act", {}, True),
+        ("ask", "act", {"idempotent": True}, True),
+        ("ask", "act", {"effect": "idempotent"}, True),
+        ("ask", "act", {"effect": "write"}, True),
+        ("ask", "act", {"tool_type": "publish"}, True),
+        ("ask", "act", {"tool_type": "code", "effect": "none"}, True),
+        ("ask", "act", {"effect": "none"}, False),
+        ("ask", "act", {"tool_type": "termination"}, False),
+        ("ask", "act", {"terminal": True}, False),
     ],
     ids=str,
 )
-async def test_ask_mode_asks_before_every_tool_not_declared_harmless(
-    options: dict[str, Any], expected: bool
+async def test_call_waits_by_its_name_its_effect_and_the_mode(
+    mode: str, name: str, options: dict[str, Any], waits: bool
 ) -> None:
-    assert await waits(named("act", **options), Approval.ask) is expected
+    outcome = await gate_of(named(name, **options), mode=Approval(mode)).step(name, {})
+    assert (outcome.failure is not None and HELD in outcome.failure.metadata) is waits
 
 
-class TestACallThatSaysWhatItReaches:
-    """A tool whose ``reaches`` tells of one argument only."""
+# A tool whose ``reaches`` tells of one argument only.
 
-    @staticmethod
-    def keep(tells: Callable[[str], Sequence[str]]) -> Tool:
-        @tool(effect="idempotent", reaches=lambda inputs: tells(str(inputs["name"])))
-        async def keep(name: str) -> str:
-            """Keep it."""
-            return "kept"
 
-        return keep
+def keeping(tells: Callable[[str], Sequence[str]]) -> Tool:
+    @tool(effect="idempotent", reaches=lambda inputs: tells(str(inputs["name"])))
+    async def keep(name: str) -> str:
+        """Keep it."""
+        return "kept"
 
-    async def test_approval_shows_tools_own_description(self) -> None:
-        gate = gate_of(self.keep(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
-        assert (await gate.step("keep", {"name": "a.txt"})).ok
-        asked = failure_of(await gate.step("keep", {"name": "a.py"}))
-        assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
-        leave = asked.metadata[HELD]
-        assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
+    return keep
 
-    async def test_approval_covers_only_the_reach_it_was_given_for(self) -> None:
-        said = ["it starts a program"]
-        gate = gate_of(self.keep(lambda name: said))
-        asked = failure_of(await gate.step("keep", {"name": "a"}))
-        said[:] = ["it deletes a file"]
-        again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
-        assert again.failure is not None
-        assert "deletes a file" in again.failure.explanation
 
-    async def test_auto_mode_never_asks(self) -> None:
-        gate = gate_of(self.keep(lambda name: ("x",)), Approval.auto)
-        assert (await gate.step("keep", {"name": "a"})).ok
+async def test_approval_shows_tools_own_description() -> None:
+    gate = gate_of(keeping(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
+    assert (await gate.step("keep", {"name": "a.txt"})).ok
+    asked = failure_of(await gate.step("keep", {"name": "a.py"}))
+    assert (asked.explanation, asked.metadata["question"]) == ("A.py is code.", "May keep run?")
+    leave = asked.metadata[HELD]
+    assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
 
-    async def test_tool_without_effect_is_refused(self) -> None:
-        def broken(name: str) -> Sequence[str]:
-            raise OSError("no such disk")
 
-        outcome = await gate_of(self.keep(broken)).step("keep", {"name": "a"})
-        assert outcome.failure is not None
-        assert "no such disk" in outcome.failure.explanation
+async def test_approval_covers_only_the_reach_it_was_given_for() -> None:
+    said = ["it starts a program"]
+    gate = gate_of(keeping(lambda name: said))
+    asked = failure_of(await gate.step("keep", {"name": "a"}))
+    said[:] = ["it deletes a file"]
+    again = await gate.step("keep", {"name": "a"}, approved=asked.metadata[HELD])
+    assert "deletes a file" in failure_of(again).explanation
+
+
+async def test_auto_mode_asks_about_no_reach_of_a_tool() -> None:
+    gate = gate_of(keeping(lambda name: ("x",)), mode=Approval.auto)
+    assert (await gate.step("keep", {"name": "a"})).ok
+
+
+async def test_call_whose_reach_is_not_told_is_refused() -> None:
+    def broken(name: str) -> Sequence[str]:
+        raise OSError("no such disk")
+
+    outcome = await gate_of(keeping(broken)).step("keep", {"name": "a"})
+    assert "no such disk" in failure_of(outcome).explanation
 
 
 @pytest.mark.parametrize("mode", Approval)
 async def test_code_that_clears_namespace_asks_in_every_mode(mode: Approval) -> None:
-    gate = gate_of(code_that("done"), mode, lambda code: (place(ReachKind.forgetting),))
+    where = (place(ReachKind.forgetting),)
+    gate = gate_of(code_that("done"), mode=mode, reaches=lambda code: where)
     asked = failure_of(await gate.step("run_code", CODE))
     assert "forgets every variable" in asked.explanation
     assert (await gate.step("run_code", CODE, approved=asked.metadata[HELD])).ok
@@ -184,7 +157,7 @@ def failure_of(outcome: StepOutcome) -> Failure:
 
 
 async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
-    gate = gate_of(code_that(answer), mode, lambda code: places)
+    gate = gate_of(code_that(answer), mode=mode, reaches=lambda code: places)
     outcome = await gate.step("run_code", CODE)
     if outcome.failure is not None and HELD in outcome.failure.metadata:
         leave = outcome.failure.metadata[HELD]
@@ -242,56 +215,31 @@ async def test_late_download_may_be_retried(tmp_path: Path, code: str, effect: E
     tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=1)
     asking = Approving(Approval.auto, lambda code: (), tmp_path)
     gate = Gate(tools, timeout_s=60, approvals=asking)
-    outcome = await gate.step("run_code", {"code": f"{code}\nwhile True:\n    pass"})
-    assert outcome.failure is not None
-    assert outcome.failure.type is FailureType.TIMEOUT
-    assert outcome.failure.effect is effect
+    failure = failure_of(await gate.step("run_code", {"code": f"{code}\nwhile True:\n    pass"}))
+    assert (failure.type, failure.effect) == (FailureType.TIMEOUT, effect)
 
 
 # Leave is for exactly one action, looked at again when it runs.
 
 FULL = {"payment": "P9", "amount": 10, "to": "ann"}
 CHANGES: list[dict[str, Any]] = [
-    {"amount": 11},
-    {"amount": "10"},
-    {"amount": 10.5},
-    {"payment": "p9"},
-    {"to": "ann "},
-    {"to": ""},
-    {"note": None},
-]
+    {"amount": 11}, {"amount": "10"}, {"amount": 10.5}, {"payment": "p9"}, {"to": "ann "},
+    {"to": ""}, {"note": None},
+]  # fmt: skip
 
 
-class Bank:
-    """Pays, and notes what."""
+def paying(paid: list[Any]) -> Gate:
+    """A gate of a run of its own, with two tools that pay."""
 
-    def __init__(self) -> None:
-        self.paid: list[tuple[str, str, Any]] = []
-        self.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
+    def named(name: str) -> Tool:
+        @tool(name=name, effect="write")
+        async def pay(payment: str, amount: float | str, to: str, note: str | None = "") -> None:
+            """Pay."""
+            paid.append(payment)
 
-    @property
-    def gate(self) -> Gate:
-        """A gate of a run of its own."""
+        return pay
 
-        def paying(name: str) -> Tool:
-            @tool(name=name, effect="write")
-            async def pay(payment: str, amount: float | str, to: str, note: str | None = "") -> str:
-                """Pay."""
-                self.paid.append((name, payment, amount))
-                return "paid"
-
-            return pay
-
-        @tool(tool_type="code", effect="none")
-        async def run_code(code: str) -> str:
-            """Run code."""
-            self.paid.append(("run_code", code, None))
-            return "ran"
-
-        stages = (*STAGES, Approving(Approval.guarded, lambda code: self.reached).stage)
-        return Gate(
-            Tools([paying("refund"), paying("transfer"), run_code]), timeout_s=5, stages=stages
-        )
+    return gate_of(named("refund"), named("transfer"))
 
 
 def leave_of(outcome: StepOutcome) -> str:
@@ -301,27 +249,27 @@ def leave_of(outcome: StepOutcome) -> str:
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 async def test_changed_arguments_are_asked_about_again(change: dict[str, Any]) -> None:
-    bank = Bank()
-    leave = leave_of(await bank.gate.step("refund", FULL))
-    changed = await bank.gate.step("refund", {**FULL, **change}, approved=leave)
+    paid: list[Any] = []
+    leave = leave_of(await paying(paid).step("refund", FULL))
+    changed = await paying(paid).step("refund", {**FULL, **change}, approved=leave)
     assert leave_of(changed) != leave
-    other = await bank.gate.step("transfer", FULL, approved=leave)
+    other = await paying(paid).step("transfer", FULL, approved=leave)
     assert leave_of(other) != leave
-    assert bank.paid == []
+    assert paid == []
 
 
 @pytest.mark.parametrize("forged", ["", "0" * 64, "not-approved", "approved"])
 async def test_reply_without_action_hash_is_no_approval(forged: str) -> None:
-    bank = Bank()
-    assert not (await bank.gate.step("refund", FULL, approved=forged)).ok
-    assert bank.paid == []
+    paid: list[Any] = []
+    assert not (await paying(paid).step("refund", FULL, approved=forged)).ok
+    assert paid == []
 
 
 async def test_changed_target_is_asked_about_again() -> None:
-    bank = Bank()
-    leave = leave_of(await bank.gate.step("run_code", {"code": "go()"}))
-    bank.reached = (Reach(ReachKind.deletion, "a.csv", 1, "go()"),)
-    assert leave_of(await bank.gate.step("run_code", {"code": "go()"}, approved=leave)) != leave
-    bank.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
-    assert (await bank.gate.step("run_code", {"code": "go()"}, approved=leave)).ok
-    assert bank.paid == [("run_code", "go()", None)]
+    reached = [Reach(ReachKind.shell, "ls", 1, "go()")]
+    gate = gate_of(code_that("ran"), reaches=lambda code: reached)
+    leave = leave_of(await gate.step("run_code", CODE))
+    reached[:] = [Reach(ReachKind.deletion, "a.csv", 1, "go()")]
+    assert leave_of(await gate.step("run_code", CODE, approved=leave)) != leave
+    reached[:] = [Reach(ReachKind.shell, "ls", 1, "go()")]
+    assert (await gate.step("run_code", CODE, approved=leave)).ok

@@ -2,6 +2,7 @@
 gets its own way."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -68,15 +69,9 @@ def test_envelope_is_small_and_serializable(envelope: Envelope) -> None:
 
 def test_truncation_keeps_both_ends_and_says_so() -> None:
     message = failed(explanation="first " + "e" * BIG + " last")["message"]
-    assert message.startswith("first ")
-    assert message.endswith(" last")
-    assert "characters left out" in message
+    assert re.fullmatch(r"first .*characters left out.* last", message, re.DOTALL)
     assert len(message) < 2_100
-
-
-def test_long_text_says_how_much_of_it_is_left_out() -> None:
-    shown = plain("a" + "x" * 5_000_000 + "z")
-    assert f"{5_000_002 - MAX_TEXT} characters left out" in shown
+    assert f"{BIG + 2 - MAX_TEXT} characters left out" in plain("a" + "x" * BIG + "z")
 
 
 def test_details_are_few_and_short() -> None:
@@ -93,27 +88,14 @@ def test_failure_metadata_cannot_replace_gate_fields() -> None:
 
 
 def test_failure_keeps_kind_and_loses_length() -> None:
-    failure = Failure(
-        FailureKind.policy_violation,
-        "e" * BIG,
-        tuple("b" * BIG for _ in range(30)),
-        metadata={
-            "refusal": RefusalError.validation_failed,
-            "effect": Effect.uncertain,
-            "question": "q" * BIG,
-            "seconds": 5,
-            "envelope": {"details": ["d" * BIG]},
-        },
-    )
+    told = {"question": "q" * BIG, "seconds": 5, "envelope": {"details": ["d" * BIG]}}
+    known = {"refusal": RefusalError.validation_failed, "effect": Effect.uncertain}
+    blockers = tuple("b" * BIG for _ in range(30))
+    failure = Failure(FailureKind.policy_violation, "e" * BIG, blockers, metadata={**told, **known})
     short = sanitised(failure)
-    assert (short.kind, short.refusal, short.effect) == (
-        failure.kind,
-        RefusalError.validation_failed,
-        Effect.uncertain,
-    )
-    assert short.suggested_action is failure.suggested_action
-    assert short.metadata["seconds"] == 5
-    assert len(short.blockers) == 20
+    assert (short.kind, short.suggested_action) == (failure.kind, failure.suggested_action)
+    assert {"refusal": short.refusal, "effect": short.effect} == known
+    assert (short.metadata["seconds"], len(short.blockers)) == (5, 20)
     assert len(repr(short)) < 30_000
 
 

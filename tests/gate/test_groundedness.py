@@ -34,26 +34,17 @@ revenue_by_region = sales.groupby("Region").agg(total_revenue=("Revenue", "sum")
 growth_rate = 0.12345
 model = sales.assign(alpha=0.125, test_size=0.275)
 """
-RESULT = json.dumps(
-    {
-        "requested": "run_code",
-        "result": {
-            "outputs": [
-                {
-                    "type": "dataframe",
-                    "rows": 1461,
-                    "columns": [
-                        {"name": "Order Date", "dtype": "datetime64", "samples": ["2023-01-04"]},
-                        {"name": "unit_price", "dtype": "float64", "samples": ["45.25", "9.5"]},
-                    ],
-                }
-            ],
-            "stdout": "north 12345.678\nsouth 620129\nslope -3.2149\ngrowth 0.12345\nr2 0.95318\n"
-            "mean 28.093548\np 1.2345e-07\ncount 406 of 2048, share 34.62%\ntotal 1,234,567.89\n"
-            "rupees 1234567.9 reach 1.46k, energy 6.20129e+05, temp 21.5 24.75\nbytes 1253412345",
-        },
-    }
+OUTPUT = {"type": "dataframe", "rows": 1461, "columns": [
+    {"name": "Order Date", "dtype": "datetime64", "samples": ["2023-01-04"]},
+    {"name": "unit_price", "dtype": "float64", "samples": ["45.25", "9.5"]},
+]}  # fmt: skip
+STDOUT = (
+    "north 12345.678\nsouth 620129\nslope -3.2149\ngrowth 0.12345\nr2 0.95318\n"
+    "mean 28.093548\np 1.2345e-07\ncount 406 of 2048, share 34.62%\ntotal 1,234,567.89\n"
+    "rupees 1234567.9 reach 1.46k, energy 6.20129e+05, temp 21.5 24.75\nbytes 1253412345"
 )
+ANSWER = {"requested": "run_code", "result": {"outputs": [OUTPUT], "stdout": STDOUT}}
+RESULT = json.dumps(ANSWER)
 TEXTS = (REQUEST, RESULT)
 NAMES = frozenset({"sales", "revenue_by_region", "growth_rate", "model", "df"})
 

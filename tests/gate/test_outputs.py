@@ -1,6 +1,5 @@
 """What a tool answered passes its own validators, or nothing rests on it."""
 
-import asyncio
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.effects import MemoryEffects, action_sha
 from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, FailureType
@@ -183,41 +181,6 @@ async def test_reconciled_write_output_is_validated() -> None:
     assert letters.sent == []
 
 
-# One function, one envelope.
-
-
-ran: list[str] = []
-
-
-@tool
-async def query_db(id: str) -> dict[str, str]:
-    """Look an order up."""
-    ran.append(id)
-    return {"status": "delayed"}
-
-
-@tool
-async def edit_file(path: str) -> None:
-    """Edit a file."""
-    raise ValueError("must read the file before editing it")
-
-
-@tool(timeout_s=0.01)
-async def fetch_report() -> None:
-    """Never ends."""
-    await asyncio.Event().wait()
-
-
-TOOLS = Tools([query_db, edit_file, fetch_report]) + termination_tools()
-NAMES = list(TOOLS)
-
-
-@pytest.fixture
-def gate() -> Gate:
-    ran.clear()
-    return Gate(TOOLS, timeout_s=5)
-
-
 class Address(BaseModel):
     """Where a parcel goes."""
 
@@ -237,16 +200,15 @@ async def test_nested_field_is_named_by_path() -> None:
     assert "'address'" not in envelope["reason"]
 
 
-async def test_raising_check_blocks_and_says_so(gate: Gate) -> None:
+async def test_raising_check_blocks_and_says_so() -> None:
     def broken(attempt: Attempt) -> None:
         raise RecursionError("too deep")
 
-    checked = Gate(TOOLS, timeout_s=5, stages=(*STAGES, broken))
-    outcome = await checked.step("query_db", {"id": "A102"})
-    assert outcome.envelope["message"] == (
-        "a check of query_db broke (RecursionError: too deep). Nothing was run."
-    )
-    assert outcome.failure is not None
-    assert outcome.failure.suggested_action is Action.handoff
-    assert outcome.envelope["valid_next_actions"] == NAMES
-    assert ran == []
+    asked: list[Any] = []
+    of = looking_up(asked.append)
+    outcome = await Gate(Tools([of]), timeout_s=5, stages=(*STAGES, broken)).step(of.name, {})
+    said = "a check of look_up broke (RecursionError: too deep). Nothing was run."
+    assert outcome.envelope["message"] == said
+    assert failure_of(outcome).suggested_action is Action.handoff
+    assert outcome.envelope["valid_next_actions"] == ["look_up"]
+    assert asked == []

@@ -1,6 +1,6 @@
 """What a task forbids is refused before it runs; a run ends as done with what it is about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
 from parsimony_kernel.core.config import ActionContract
-from parsimony_kernel.core.kinds import Failure, Step
+from parsimony_kernel.core.kinds import Step
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.rules import Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
@@ -96,14 +96,39 @@ def test_limit_counts_calls_that_ran(made: list[Step], is_over: bool) -> None:
 # The contract.
 
 
-def test_second_identifier_may_be_omitted_not_contradicted() -> None:
-    contract = ActionContract(frozenset({"q"}), None, {"order_id": "A102", "customer_id": "C1"})
-    assert contract.violation("q", {"id": "A102"}) is None
-    assert contract.violation("q", {"id": "A102", "customer_id": "C1"}) is None
-    assert contract.violation("q", {"id": "A102", "customer_id": "C2"}) == "customer ID changed"
-    assert contract.violation("q", {"customer_id": "C1"}) == "order ID changed"
-    assert contract.violation("q", {"id": "a102"}) == "order ID changed"
-    assert contract.violation("q", {"id": "A102", "order_id": "B7"}) == "order ID changed"
+BOTH = {"order_id": "A102", "customer_id": "C1"}
+ORDER_CHANGED, CUSTOMER_CHANGED = "order ID changed", "customer ID changed"
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "args", "accepts", "said"),
+    [
+        (BOTH, {"id": "A102"}, None, None),
+        (BOTH, {"id": "A102", "customer_id": "C1"}, None, None),
+        (BOTH, {"id": "A102", "customer_id": "C2"}, None, CUSTOMER_CHANGED),
+        (BOTH, {"customer_id": "C1"}, None, ORDER_CHANGED),
+        (BOTH, {"id": "a102"}, None, ORDER_CHANGED),
+        (BOTH, {"id": "A102", "order_id": "B7"}, None, ORDER_CHANGED),
+        # A tool that takes an identifier must be given it.
+        (BOTH, {}, ["order_id", "text"], ORDER_CHANGED),
+        (BOTH, {}, ["id"], ORDER_CHANGED),
+        (BOTH, {}, None, ORDER_CHANGED),
+        (BOTH, {}, ["text"], None),
+        (BOTH, {}, ["customer_id"], None),
+        # What is sent all the same, as to a tool with any names, is compared.
+        (BOTH, {"customer_id": "C2"}, ["text"], CUSTOMER_CHANGED),
+        # A number is the identifier that is written the same.
+        ({"order_id": "42"}, {"id": 42}, None, None),
+        ({"order_id": "42"}, {"id": 43}, None, ORDER_CHANGED),
+        ({"order_id": "0042"}, {"id": 42}, None, ORDER_CHANGED),
+        ({"flag": "True"}, {"flag": True}, None, "flag changed"),
+    ],
+)
+def test_identifier_may_be_omitted_where_it_is_not_taken_and_never_contradicted(
+    identifiers: dict[str, Any], args: dict[str, Any], accepts: list[str] | None, said: str | None
+) -> None:
+    contract = ActionContract(frozenset({"q"}), None, identifiers)
+    assert contract.violation("q", args, accepts) == said
 
 
 @tool
@@ -143,25 +168,6 @@ async def test_identifier_binds_tools_that_accept_it(
     failure = stage(Attempt(name, args, tools))
     said = None if failure is None else failure.metadata["envelope"]["reason"]
     assert said == reason
-
-
-def test_tool_with_identifier_must_pass_it() -> None:
-    contract = ActionContract(None, None, {"order_id": "A102", "customer_id": "C1"})
-    assert contract.violation("q", {}, ["order_id", "text"]) == "order ID changed"
-    assert contract.violation("q", {}, ["id"]) == "order ID changed"
-    assert contract.violation("q", {}) == "order ID changed"
-    assert contract.violation("q", {}, ["text"]) is None
-    assert contract.violation("q", {}, ["customer_id"]) is None
-    # What is sent all the same, as to a tool with any names, is compared.
-    assert contract.violation("q", {"customer_id": "C2"}, ["text"]) == "customer ID changed"
-
-
-def test_number_matches_identifier_written_the_same() -> None:
-    contract = ActionContract(None, None, {"order_id": "42"})
-    assert contract.violation("q", {"id": 42}) is None
-    assert contract.violation("q", {"id": 43}) == "order ID changed"
-    assert ActionContract(None, None, {"order_id": "0042"}).violation("q", {"id": 42}) is not None
-    assert ActionContract(None, None, {"flag": "True"}).violation("q", {"flag": True}) is not None
 
 
 @pytest.mark.parametrize(
@@ -211,31 +217,13 @@ def looked(**inputs: Any) -> Step:
     return Step(0, "query_db", tool_called="query_db", tool_input=inputs)
 
 
-def judged(
-    inputs: Mapping[str, Any],
-    *steps: Step,
-    action: str = "return_done",
-    contract: ActionContract = ORDER,
-) -> Failure | None:
+def judged(contract: ActionContract, steps: Sequence[Step], action: str, **inputs: Any) -> Any:
     *_, stage = task_stages(contract, made=lambda: steps)
     return stage(Attempt(action, inputs, termination_tools()))
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [(), (looked(order_id="A103"),), (looked(id="A103"),)],
-    ids=["nothing", "another one", "another one as id"],
-)
-def test_off_topic_summary_is_refused_and_goal_repeated(steps: tuple[Step, ...]) -> None:
-    failure = judged({"summary": "The order is delayed."}, *steps)
-    assert failure is not None
-    assert cause_of(failure) is GOAL_DRIFT
-    assert "order_id='A102'" in failure.explanation
-    assert failure.metadata["envelope"]["details"] == {"identifiers": {"order_id": "A102"}}
-
-
 def test_other_endings_stay_open() -> None:
-    assert judged({"rationale": "no such order"}, action="return_unable") is None
+    assert judged(ORDER, [], "return_unable", rationale="no such order") is None
 
 
 NUMBERED = ActionContract(identifiers={"order_id": 102})
@@ -245,6 +233,9 @@ DELAYED = "The order is delayed."
 @pytest.mark.parametrize(
     ("contract", "summary", "steps", "is_refused"),
     [
+        (ORDER, DELAYED, [], True),
+        (ORDER, DELAYED, [looked(order_id="A103")], True),
+        (ORDER, DELAYED, [looked(id="A103")], True),
         (ORDER, DELAYED, [looked(order_id="A102")], False),
         (ORDER, DELAYED, [looked(order_id="A103"), looked(order_id="A102")], False),
         (ORDER, DELAYED, [looked(id="A102")], False),
@@ -258,8 +249,13 @@ DELAYED = "The order is delayed."
         (ActionContract(identifiers={"dry": True}), "ok", [], False),
     ],
 )
-def test_run_ends_with_what_it_is_about(
+def test_off_topic_summary_is_refused_and_goal_repeated(
     contract: ActionContract, summary: str, steps: list[Step], is_refused: bool
 ) -> None:
-    failure = judged({"summary": summary}, *steps, contract=contract)
+    failure = judged(contract, steps, "return_done", summary=summary)
     assert (failure is not None) is is_refused
+    if failure is not None:
+        identifiers = {name: str(value) for name, value in contract.identifiers.items()}
+        assert cause_of(failure) is GOAL_DRIFT
+        assert f"order_id={identifiers['order_id']!r}" in failure.explanation
+        assert failure.metadata["envelope"]["details"] == {"identifiers": identifiers}

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -192,26 +190,6 @@ async def test_thread_ending_within_grace_counts_as_stopped(
     await letting_go
 
 
-_PROGRAM = """
-import asyncio, threading
-from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.tools import Tools, tool
-
-@tool(timeout_s=0.01)
-def never() -> None:
-    threading.Event().wait()
-
-print(asyncio.run(Gate(Tools([never]), timeout_s=5).step("never", {})).envelope["error"])
-"""
-
-
-def test_endless_thread_blocks_neither_loop_nor_process() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60
-    )
-    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "action_timeout", "")
-
-
 class OwnBase(BaseException):
     pass
 
@@ -299,30 +277,31 @@ async def test_result_violating_its_schema_is_tool_error(made: Callable[[], Any]
     assert outcome.request is None
 
 
-@pytest.mark.parametrize("idempotent", [True, False])
-async def test_unreadable_effect_counts_as_uncertain(idempotent: bool) -> None:
-    given = giving(lambda: failing(effect="maybe"), idempotent=idempotent)
-    expected = Effect.none if idempotent else Effect.uncertain
-    assert failure_of(await step(given)).effect is expected
+RESET = ConnectionResetError("reset")
 
 
 @pytest.mark.parametrize(
-    ("options", "effect"),
+    ("ending", "options", "effect"),
     [
-        ({}, Effect.none),
-        ({"effect": "write"}, Effect.uncertain),
-        ({"effect": "none"}, Effect.none),
-        ({"effect": "idempotent"}, Effect.none),
-        ({"idempotent": True}, Effect.none),
+        (RESET, {}, Effect.none),
+        (RESET, {"effect": "write"}, Effect.uncertain),
+        (RESET, {"effect": "none"}, Effect.none),
+        (RESET, {"effect": "idempotent"}, Effect.none),
+        (RESET, {"idempotent": True}, Effect.none),
+        # An effect that nobody can read.
+        ("maybe", {"idempotent": True}, Effect.none),
+        ("maybe", {"idempotent": False}, Effect.uncertain),
     ],
 )
-async def test_transport_error_is_uncertain_for_writes_only(
-    options: dict[str, Any], effect: Effect
+async def test_effect_is_uncertain_where_it_is_unknown_and_may_count(
+    ending: Any, options: dict[str, Any], effect: Effect
 ) -> None:
-    failure = failure_of(await step(raising(ConnectionResetError("reset"), **options)))
+    gave_up = ending is RESET
+    of = raising(RESET, **options) if gave_up else giving(lambda: failing(effect=ending), **options)
+    failure = failure_of(await step(of))
     assert failure.effect is effect
     is_said = "it is not known whether it took effect" in failure.explanation
-    assert is_said is (effect is Effect.uncertain)
+    assert is_said is (gave_up and effect is Effect.uncertain)
 
 
 @pytest.mark.parametrize(

@@ -94,38 +94,29 @@ class Late(Exception):
     status_code = 504
 
 
+EXTERNAL = Failure(FailureKind.tool_error, "x", metadata={"type": FailureType.EXTERNAL_FAULT})
+
+
 @pytest.mark.parametrize(
-    "does",
+    ("does", "state"),
     [
-        lambda: asyncio.Event().wait(),
-        raising(Late("no words that say so")),
-        lambda: ToolResult.from_exception(ConnectionResetError("reset by peer")),
-        answering(
-            Failure(FailureKind.tool_error, "x", metadata={"type": FailureType.EXTERNAL_FAULT})
-        ),
+        (lambda: asyncio.Event().wait(), "open"),  # until its deadline
+        (raising(Late("no words that say so")), "open"),
+        (lambda: ToolResult.from_exception(ConnectionResetError("reset by peer")), "open"),
+        (answering(EXTERNAL), "open"),
+        # The caller's mistakes.
+        (raising(ValueError("connection is no valid column")), "closed"),
+        (raising(KeyError("timeout")), "closed"),
+        (raising(PermissionError("no")), "closed"),
+        (answering(Failure(FailureKind.tool_error, "no such order")), "closed"),
     ],
-    ids=["deadline", "status", "told as a text", "told as a failure"],
 )
-async def test_every_kind_of_fault_counts(does: Callable[[], Any]) -> None:
+async def test_every_fault_of_the_service_counts_and_no_mistake_of_its_caller(
+    does: Callable[[], Any], state: str
+) -> None:
     service = Service(idempotent=True)
-    await service.fails(FAILURE_THRESHOLD, does)
-    assert service.state == "open"
-
-
-@pytest.mark.parametrize(
-    "does",
-    [
-        raising(ValueError("connection is no valid column")),
-        raising(KeyError("timeout")),
-        raising(PermissionError("no")),
-        answering(Failure(FailureKind.tool_error, "no such order")),
-    ],
-    ids=["value", "key", "permission", "told"],
-)
-async def test_callers_mistakes_do_not_count(does: Callable[[], Any]) -> None:
-    service = Service()
-    await service.fails(2 * FAILURE_THRESHOLD, does)
-    assert service.state == "closed"
+    await service.fails(FAILURE_THRESHOLD if state == "open" else 2 * FAILURE_THRESHOLD, does)
+    assert service.state == state
 
 
 async def test_stopped_probe_frees_its_slot() -> None:

@@ -86,7 +86,7 @@ def sending_late(office: Office) -> tuple[Tool, Callable[[], bool]]:
     """A write that waits for a thread of its own, and what lets that go and waits for it."""
     release, done = threading.Event(), threading.Event()
 
-    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
+    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=functools.partial(letter, office))
     def late(to: str) -> None:
         """Send later."""
 
@@ -121,6 +121,12 @@ def gate_of(*tools: Tool, effects: Effects) -> Gate:
     return Gate(Tools(tools), timeout_s=5, effects=effects, run_id=RUN)
 
 
+def asking(write: Tool, effects: Effects) -> Gate:
+    """A gate at which writes wait for a person."""
+    stages = (*STAGES, Approving(Approval.guarded, lambda code: ()).stage)
+    return Gate(Tools([write]), timeout_s=5, stages=stages, effects=effects, run_id=RUN)
+
+
 async def sent(write: Tool, effects: Effects) -> StepOutcome:
     return await gate_of(write, effects=effects).step("send", INPUTS)
 
@@ -135,18 +141,6 @@ async def test_intent_is_recorded_before_body_and_commit_after(office: Office) -
     assert outcome.envelope["result"] == "letter 1 to ann"
     assert office.seen == [Standing("intended")]
     assert office.effects.standing(KEY) == Standing("committed", "letter 1 to ann")
-
-
-async def test_committed_write_is_replayed_within_its_run(office: Office) -> None:
-    write = sending(office)
-    first = await sent(write, office.effects)
-    again = await sent(write, office.effects)  # another gate: the run was resumed
-    note = again.envelope.pop("note")
-    assert again.envelope == first.envelope
-    assert "from the record" in note
-    assert office.sent == ["ann"]
-    assert (await in_another_run(write, office.effects)).ok
-    assert office.sent == ["ann", "ann"]
 
 
 class Till:
@@ -191,12 +185,7 @@ async def test_equivalent_write_of_another_run_blocks(effects: Effects) -> None:
 
 async def test_approval_covers_equivalent_arguments() -> None:
     till = Till(MemoryEffects())
-    gate = Gate(
-        Tools([tool(effect="write")(till.pay)]),
-        timeout_s=5,
-        stages=(*STAGES, Approving(Approval.guarded, lambda code: ()).stage),
-        run_id=RUN,
-    )
+    gate = asking(tool(effect="write")(till.pay), effects=till.effects)
     held = failure_of(await gate.step("pay", {"id": "A1"})).metadata[HELD]
     assert not (await gate.step("pay", {"id": "A1", "amount": 11}, approved=held)).ok
     assert (await gate.step("pay", {"id": "A1", "amount": "10"}, approved=held)).ok
@@ -269,30 +258,6 @@ async def test_unknown_write_is_asked_about_and_the_answer_settles_both_runs(
         assert office.sent == ["ann"]
 
 
-@pytest.mark.parametrize("happened", [True, False])
-async def test_reconciliation_settles_both_runs(office: Office, happened: bool) -> None:
-    begun(office.effects)
-    if happened:
-        office.sent.append("ann")
-    write = sending(office, reconcile=looked_up(office))
-    outcome = await in_another_run(write, office.effects)
-    if happened:
-        assert outcome.envelope["result"] == "found for ann"
-        assert office.effects.standing(KEY) == Standing("committed", "found for ann")
-        assert office.sent == ["ann"]
-    else:
-        assert failure_of(outcome).suggested_action is Action.retry
-        assert office.effects.standing(KEY) is None
-
-
-async def test_running_body_of_another_run_may_still_act(office: Office) -> None:
-    late, arrived = sending_late(office)
-    await sent(late, office.effects)
-    assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
-    assert await asyncio.to_thread(arrived)
-    assert (await in_another_run(late, office.effects)).envelope["result"] == "found for ann"
-
-
 def test_first_of_two_intents_wins(effects: Effects) -> None:
     assert effects.intend("k1", "send", {"to": "ann", "n": 1})
     assert not effects.intend("k1", "send", {"n": 1, "to": "ann"})
@@ -311,24 +276,15 @@ def test_withdrawal_keeps_other_runs_commit(effects: Effects) -> None:
     assert effects.standing("k2", "send", INPUTS) is None
 
 
-def allowing(office: Office, write: Tool) -> Gate:
-    """A gate at which writes wait for a person."""
-    return Gate(
-        Tools([write]),
-        timeout_s=5,
-        stages=(*STAGES, Approving(Approval.guarded, lambda code: ()).stage),
-        effects=office.effects,
-        run_id=RUN,
-    )
-
-
 async def test_replayed_write_is_not_asked_about(office: Office) -> None:
-    gate = allowing(office, sending(office))
+    gate = asking(sending(office), effects=office.effects)
     asked = failure_of(await gate.step("send", INPUTS))
     assert asked.metadata["question"] == "May send run?"
     assert office.sent == []
     assert (await gate.step("send", INPUTS, approved=asked.metadata[HELD])).ok
-    assert (await gate.step("send", INPUTS)).envelope["result"] == "letter 1 to ann"
+    again = (await gate.step("send", INPUTS)).envelope
+    assert again["result"] == "letter 1 to ann"
+    assert "from the record" in again["note"]
     other = failure_of(await gate.step("send", {"to": "bob"}))
     assert other.metadata["question"] == "May send run?"
     assert office.sent == ["ann"]
@@ -336,7 +292,7 @@ async def test_replayed_write_is_not_asked_about(office: Office) -> None:
 
 async def test_unknown_outcome_is_asked_about_before_approval(office: Office) -> None:
     begun(office.effects)
-    gate = allowing(office, sending(office))
+    gate = asking(sending(office), effects=office.effects)
     unknown = failure_of(await gate.step("send", INPUTS))
     assert unknown.metadata["question"] == "Did send take effect?"
     office.effects.withdraw(unknown.metadata[EFFECT_KEY])
@@ -433,12 +389,7 @@ IN_TRANSIT = [
         ),
         *map(raising, IN_TRANSIT),
     ],
-    ids=[
-        "reset", "timeout", "by name", "by base", "cause", "group", "cancelled itself",
-        "as a result", "a status as a result", "says so", "says what nobody can read",
-        *map(repr, IN_TRANSIT),
-    ],
-)  # fmt: skip
+)
 async def test_transport_error_becomes_a_question(office: Office, then: Callable[[], Any]) -> None:
     outcome = await sent(sending(office, then), office.effects)
     failure = failure_of(outcome)
@@ -516,11 +467,8 @@ async def test_failed_write_with_effect_is_committed(office: Office) -> None:
     assert office.sent == ["ann"]
 
 
-def looked_up(office: Office) -> Callable[..., Any]:
-    async def reconcile(to: str) -> str | None:
-        return f"found for {to}" if to in office.sent else None
-
-    return reconcile
+async def letter(office: Office, to: str) -> str | None:
+    return f"found for {to}" if to in office.sent else None
 
 
 async def yes_or_no(office: Office, to: str) -> bool:
@@ -535,22 +483,31 @@ async def as_numpy(office: Office, to: str) -> Any:
     return np.bool_(to in office.sent)
 
 
-@pytest.mark.parametrize("found", [yes_or_no, how_many, as_numpy])
+@pytest.mark.parametrize(
+    ("found", "run_id"), [(letter, "r2"), (yes_or_no, RUN), (how_many, RUN), (as_numpy, RUN)]
+)
 @pytest.mark.parametrize("happened", [True, False])
-async def test_yes_or_no_settles_the_outcome(
-    office: Office, found: Callable[..., Any], happened: bool
+async def test_reconciliation_settles_the_outcome_for_both_runs(
+    office: Office, found: Callable[..., Any], run_id: str, happened: bool
 ) -> None:
     begun(office.effects)
-    if happened:
-        office.sent.append("ann")
+    office.sent += ["ann"] * happened
     write = sending(office, reconcile=functools.partial(found, office))
-    outcome = await sent(write, office.effects)
+    outcome = await in_another_run(write, office.effects, run_id)
     if happened:
         assert outcome.ok
-        assert "it took effect, once" in outcome.envelope["note"]
+        if found is letter:
+            assert outcome.envelope["result"] == "found for ann"
+        else:
+            assert "it took effect, once" in outcome.envelope["note"]
+        standing = office.effects.standing(KEY)
+        assert standing is not None
+        assert standing.state == "committed"
+        assert office.sent == ["ann"]
     else:
-        assert failure_of(outcome).effect is Effect.none
-        assert "it did not take effect" in failure_of(outcome).explanation
+        failure = failure_of(outcome)
+        assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
+        assert "it did not take effect" in failure.explanation
         assert office.effects.standing(KEY) is None
 
 
@@ -582,11 +539,12 @@ async def test_running_body_may_still_act_after_reconciliation(office: Office) -
     late, arrived = sending_late(office)
     first = failure_of(await sent(late, office.effects))
     assert "still runs" in first.explanation
-    assert first.effect is Effect.uncertain
-    # Nor is it believed behind another gate, after the person has given no clear answer.
-    assert failure_of(await sent(late, office.effects)).effect is Effect.uncertain
+    # Nor is it believed behind another gate, or in another run.
+    for outcome in (await sent(late, office.effects), await in_another_run(late, office.effects)):
+        assert failure_of(outcome).effect is first.effect is Effect.uncertain
     assert await asyncio.to_thread(arrived)
-    assert (await sent(late, office.effects)).envelope["result"] == "found for ann"
+    for outcome in (await sent(late, office.effects), await in_another_run(late, office.effects)):
+        assert outcome.envelope["result"] == "found for ann"
     assert office.sent == ["ann"]
 
 

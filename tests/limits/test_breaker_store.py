@@ -28,7 +28,7 @@ from parsimony_kernel.limits.breaker import (
 )
 from parsimony_kernel.storage.database import MEMORY
 from parsimony_kernel.storage.journal import SqliteJournal
-from parsimony_kernel.testing.manual_clock import START, ManualClock
+from parsimony_kernel.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -89,16 +89,6 @@ def test_name_may_be_any_text(place: Place) -> None:
     name = "ü 'x'; DROP TABLE breakers \ud800 \0"
     tell(store, "failed", ask(store, name)[0], name)
     assert see(store, name)[1] == 1
-
-
-def test_clock_set_back_costs_one_probe_and_extends_no_wait() -> None:
-    journal = SqliteJournal(MEMORY)
-    fail(JournalBreakers(journal, ManualClock(START + timedelta(days=1))))
-    store = JournalBreakers(journal, ManualClock())
-    assert see(store)[0] == "half_open"
-    assert ask(store)[0] is not None
-    assert ask(store) == (None, 60)
-    journal.close()
 
 
 history = st.lists(

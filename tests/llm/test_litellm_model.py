@@ -32,19 +32,23 @@ def model_at(provider: LoopbackProvider, model: str = GPT_5, **config: Any) -> L
     return dialects.model_at(provider, model, **config)
 
 
-async def ask(
-    model: LiteLLMModel, messages: Any = ASK, tools: Any = ()
-) -> list[Delta | Beat | Completion | Failure]:
-    request = ModelRequest(messages, tools)
-    return [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+async def ask(model: LiteLLMModel, **request: Any) -> list[Delta | Beat | Completion | Failure]:
+    asked = ModelRequest(ASK, **request)
+    return [item async for item in call_llm(model, asked, cancellation=CancellationRequest())]
 
 
-async def outcome(step: Reply) -> tuple[Completion | Failure, LoopbackProvider]:
+async def outcome(step: Reply) -> Completion | Failure:
     with LoopbackProvider([step]) as provider:
         *_, last = await ask(model_at(provider))
     provider.assert_exhausted()
     assert isinstance(last, Completion | Failure)
-    return last, provider
+    return last
+
+
+async def answered(step: Reply) -> Completion:
+    last = await outcome(step)
+    assert isinstance(last, Completion), last
+    return last
 
 
 async def test_text_and_reasoning_stream_into_completion() -> None:
@@ -64,8 +68,7 @@ async def test_text_and_reasoning_stream_into_completion() -> None:
 
 @pytest.mark.parametrize("wire", [Wire.usage_nan, Wire.usage_absurd])
 async def test_impossible_usage_is_estimated(wire: Wire) -> None:
-    last, _ = await outcome(Faulty(wire, say("Hello there")))
-    assert isinstance(last, Completion)
+    last = await answered(Faulty(wire, say("Hello there")))
     assert last.message.content == "Hello there"
     assert 0 < last.usage.prompt_tokens < 100
     assert 0 < last.usage.completion_tokens < 100
@@ -87,11 +90,14 @@ def delta(told: Any, end: str | None = None) -> dict[str, Any]:
 CALLS = calls(call("run_code", code="1"), text="Let me count the cars.")
 USED = {"choices": [], "usage": {"prompt_tokens": 99, "completion_tokens": 9, "total_tokens": 108}}
 CALL = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+SNAPSHOT = {"model": "gpt-4o-mini-2024-07-18"}
+NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+HI, STOPPED = delta({"content": "Hi"}), delta({}, "stop")
 STREAMS: list[Reply] = [
     CALLS,
     *(Faulty(wire, CALLS) for wire in Wire if "silence" not in wire and wire is not Wire.refusal),
-    streamed(delta({"reasoning": "Hm."}), delta({"content": "Hi"}), delta({}, "stop"), USED),
-    streamed(delta({"content": "Hi"}), delta(None, "max_tokens"), {**USED, "usage": "many"}),
+    streamed(delta({"reasoning": "Hm."}), HI, STOPPED, USED),
+    streamed(HI, delta(None, "max_tokens"), {**USED, "usage": "many"}),
     streamed(
         delta({"tool_calls": [CALL]}), delta({"tool_calls": [{"index": 0}]}, "tool_calls"), USED
     ),
@@ -99,21 +105,11 @@ STREAMS: list[Reply] = [
         delta({"tool_calls": [{**CALL, "id": each, "index": None} for each in "ab"]}, "tool_calls"),
         USED,
     ),
-    streamed(delta({"content": "Hi"}), {"error": "It broke."}),
+    streamed(HI, {"error": "It broke."}),
     # The first piece names nothing, or a deployment; the others who is paid.
-    streamed(
-        {"choices": [], "model": ""},
-        {**delta({"content": "Hi"}), "model": "gpt-4o-mini-2024-07-18"},
-        {**delta({}, "stop"), "model": "gpt-4o-mini-2024-07-18"},
-        USED,
-    ),
+    streamed({"choices": [], "model": ""}, {**HI, **SNAPSHOT}, {**STOPPED, **SNAPSHOT}, USED),
     # Counted in parts, or once more as nothing.
-    streamed(
-        delta({"content": "Hi"}),
-        delta({}, "stop"),
-        USED,
-        {**USED, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}},
-    ),
+    streamed(HI, STOPPED, USED, {**USED, "usage": NO_TOKENS}),
     streamed(
         delta({"content": "Hi"}, "stop"),
         {**USED, "usage": {"prompt_tokens": 99}},
@@ -124,29 +120,28 @@ STREAMS: list[Reply] = [
 
 @pytest.mark.parametrize("step", STREAMS)
 async def test_answer_equals_litellm_wrapper(step: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    past, _ = await outcome(step)
+    past = await outcome(step)
     monkeypatch.setattr(litellm_model, "_LISTENERS", ("model_cost",))
-    through, _ = await outcome(step)
+    through = await outcome(step)
     told = [{**asdict(each), "metadata": None} for each in (past, through)]
     assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(
-    ("told", "end", "text"),
+    ("chunks", "text"),
     [
-        ({"content": [{"type": "text", "text": "Hi"}]}, {"choices": None}, "Hi"),
-        ({"role": "model"}, {"choices": None}, ""),
-        (None, {"choices": None}, ""),
+        ([delta({"content": [{"type": "text", "text": "Hi"}]}), STOPPED, {"choices": None}], "Hi"),
+        ([delta({"role": "model"}), STOPPED, {"choices": None}], ""),
+        ([delta(None), STOPPED, {"choices": None}], ""),
+        ([HI, {**delta({"content": "!"}, "stop"), "usage": {"prompt_tokens": "many"}}], "Hi!"),
     ],
 )
-async def test_odd_chunk_is_read(told: Any, end: dict[str, Any], text: str) -> None:
-    last, _ = await outcome(streamed(delta(told), delta({}, "stop"), end))
-    assert isinstance(last, Completion)
-    assert (last.message.content or "") == text
+async def test_odd_chunk_is_read(chunks: list[dict[str, Any]], text: str) -> None:
+    assert ((await answered(streamed(*chunks))).message.content or "") == text
 
 
 async def test_repeating_model_is_stopped() -> None:
-    last, _ = await outcome(streamed(*[delta({"content": "again "})] * 200))
+    last = await outcome(streamed(*[delta({"content": "again "})] * 200))
     assert isinstance(last, Failure)
     assert last.kind is FailureKind.transient_provider
     assert "again again" in str(last.partial_data)
@@ -161,8 +156,7 @@ async def test_litellm_callbacks_hear_each_answer(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(litellm, "success_callback", [listener])
     monkeypatch.setattr(litellm, "_async_success_callback", [])
-    last, _ = await outcome(say("Hello"))
-    assert isinstance(last, Completion)
+    await answered(say("Hello"))
     await asyncio.wait_for(heard.wait(), 30)
 
 
@@ -214,10 +208,8 @@ CAPS: list[tuple[str, dict[str, Any], int | None, dict[str, int]]] = [
 async def test_maximum_output_is_sent(
     config: dict[str, Any], cap: int | None, sent: dict[str, int]
 ) -> None:
-    request = ModelRequest(ASK, max_answer_tokens=cap)
     with LoopbackProvider([say("fine")]) as provider:
-        stream = call_llm(model_at(provider, **config), request, cancellation=CancellationRequest())
-        last = (await _drain(stream))[-1]
+        *_, last = await ask(model_at(provider, **config), max_answer_tokens=cap)
     assert isinstance(last, Completion), last
     body = provider.requests[0].body
     assert {name: body[name] for name in body if name.startswith("max_")} == sent
@@ -265,31 +257,23 @@ def test_every_credential_is_a_secret(
     assert GPT_5 not in known
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("environ", "chosen", "level"),
+    ("log", "chosen", "level"),
     [
-        ({}, "", logging.WARNING),
-        ({"LITELLM_LOG": "DEBUG"}, "", logging.NOTSET),
-        ({}, "logging.getLogger('LiteLLM').setLevel('INFO'); ", logging.INFO),
+        ("", logging.NOTSET, logging.WARNING),
+        ("DEBUG", logging.NOTSET, logging.NOTSET),
+        ("", logging.INFO, logging.INFO),
     ],
 )
 def test_litellm_logging_stays_at_warning_unless_configured(
-    environ: dict[str, str], chosen: str, level: int
+    log: str, chosen: int, level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = (
-        f"import logging; {chosen}"
-        "from parsimony_kernel.llm.litellm_model import import_litellm; import_litellm(); "
-        "print(logging.getLogger('LiteLLM').level)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": "", **environ},
-    )
-    assert int(done.stdout.split()[-1]) == level
+    logger = logging.getLogger("LiteLLM")
+    monkeypatch.setattr(logger, "level", chosen)
+    if log:
+        monkeypatch.setenv("LITELLM_LOG", log)
+    import_litellm()
+    assert logger.level == level
 
 
 @pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
@@ -354,14 +338,7 @@ TWO = ("g", '{"b": 2}')
     ],
 )
 async def test_streamed_calls_are_assembled(sent: Any, asked: Any) -> None:
-    with LoopbackProvider([pieces(*sent)]) as server:
-        config = {"model": "openai/gpt-5", "api_key": "k-123456", "api_base": server.url}
-        stream = LiteLLMModel(config, environ={}).stream(
-            ModelRequest([{"role": "user", "content": "go"}])
-        )
-        last = [item async for item in stream][-1]
-    assert isinstance(last, Completion)
-    calls = last.message.tool_calls
+    calls = (await answered(pieces(*sent))).message.tool_calls
     assert [(each.function.name, each.function.arguments) for each in calls] == asked
     assert len({each.id for each in calls}) == len(calls)
     assert all(each.id for each in calls)
@@ -409,14 +386,3 @@ def test_client_is_imported_once_off_the_event_loop() -> None:
         [sys.executable, "-c", _REQUESTS], capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ["['1', '1']", "{False} []", "[]"], done.stderr
-
-
-async def test_non_numeric_usage_keeps_answer() -> None:
-    last, _ = await outcome(
-        streamed(
-            delta({"content": "Hi"}),
-            {**delta({"content": " you"}, "stop"), "usage": {"prompt_tokens": "many"}},
-        )
-    )
-    assert isinstance(last, Completion)
-    assert last.message.content == "Hi you"

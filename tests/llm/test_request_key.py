@@ -35,9 +35,8 @@ def result(content: str, call_id: str = "call_1") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "name": "run_code", "content": content}
 
 
-def second(content: str, place: Place = HERE, call_id: str = "call_1") -> str:
-    messages = (REQUEST, calling(call_id), result(content, call_id))
-    return request_key(asked(*messages), place).text
+def second(content: str, place: Place = HERE) -> str:
+    return request_key(asked(REQUEST, calling(), result(content)), place).text
 
 
 @pytest.mark.parametrize(
@@ -100,53 +99,49 @@ def test_library_frames_do_not_count_and_cell_frames_do() -> None:
     assert "raise KeyError" not in second(traceback("core", 12))
 
 
-def test_call_ids_do_not_count() -> None:
-    assert second("1", call_id="call_abc123") == second("1", call_id="toolu_0099")
+SALES = {"name": "sales", "type": "dataframe", "rows": 2}
 
 
-def test_release_specific_text_does_not_count() -> None:
-    reminder = {"role": "user", "content": "<context_addendum>\nbe brief\n</context_addendum>"}
-    plain = asked(REQUEST)
-    dressed = ModelRequest(
-        [{"role": "system", "content": "You are another."}, REQUEST, reminder],
-        [{"type": "function", "function": {"name": "run_code", "description": "Runs it."}}],
-    )
-    assert request_key(plain, HERE) == request_key(dressed, HERE)
+def opened(*later: dict[str, Any], **given: Any) -> ModelRequest:
+    """A request of a turn in a notebook with this inventory."""
+    inventory = {"working_folder": "work", "files": [], "variables": [], **given}
+    return asked(*opening("mean amount by region", notebook_context(**inventory)), *later)
 
 
-def test_added_tool_counts() -> None:
-    more = asked(REQUEST, tools=("run_code", "order"))
-    assert request_key(asked(REQUEST), HERE) != request_key(more, HERE)
+AROUND = {"working_folder": "other", "files": ["a.csv"], "artifacts": [{"title": "x"}]}
+REMINDER = {"role": "user", "content": "<context_addendum>\nbe brief\n</context_addendum>"}
+DRESSED = ModelRequest(
+    [{"role": "system", "content": "You are another."}, REQUEST, REMINDER],
+    [{"type": "function", "function": {"name": "run_code", "description": "Runs it."}}],
+)
+CALL_A_TOOL = {"role": "user", "content": "Call a tool."}
+CONTEXT = notebook_context(working_folder="work", files=[], variables=[SALES])
+BESIDE = {"role": "user", "content": f"{CONTEXT}\n\n{REQUEST['content']}"}
+LATER = (calling(), result("1"))
 
 
-def test_one_time_instruction_counts() -> None:
-    told = asked({"role": "user", "content": "Call a tool."}, REQUEST)
-    assert request_key(asked(REQUEST), HERE) != request_key(told, HERE)
-    assert request_key(told, HERE).step == 1
-
-
-def test_variables_count_and_notebook_surroundings_do_not() -> None:
-    def told(**given: Any) -> str:
-        inventory = {"working_folder": "work", "files": [], "variables": [], **given}
-        messages = opening("mean amount", notebook_context(**inventory))
-        return request_key(asked(*messages), HERE).text
-
-    sales = {"name": "sales", "type": "dataframe", "rows": 2}
-    bare = told()
-    assert told(working_folder="other", files=["a.csv"], artifacts=[{"title": "x"}]) == bare
-    assert told(variables=[sales]) != bare
-    assert told(variables=[sales]) != told(variables=[{**sales, "rows": 3}])
-    assert told(variables=[sales], replaceable=["sales"]) == bare
-
-
-def test_inventory_position_does_not_count() -> None:
-    sales = [{"name": "sales", "type": "dataframe", "rows": 2}]
-    context = notebook_context(working_folder="work", files=[], variables=sales)
-    beside = {"role": "user", "content": f"{context}\n\n{REQUEST['content']}"}
-    now = opening("mean amount by region", context)
-    assert request_key(asked(*now), HERE) == request_key(asked(beside), HERE)
-    later = (calling(), result("1"))
-    assert request_key(asked(*now, *later), HERE) == request_key(asked(beside, *later), HERE)
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (asked(REQUEST, *LATER), asked(REQUEST, calling("toolu_9"), result("1", "toolu_9")), True),
+        # The system prompt, the reminders at the end and the descriptions of tools.
+        (asked(REQUEST), DRESSED, True),
+        (asked(REQUEST), asked(REQUEST, tools=("run_code", "order")), False),
+        (asked(REQUEST), asked(CALL_A_TOOL, REQUEST), False),
+        # What is around a notebook, and its variables.
+        (opened(), opened(**AROUND), True),
+        (opened(), opened(variables=[SALES]), False),
+        (opened(), opened(variables=[SALES], replaceable=["sales"]), True),
+        (opened(variables=[SALES]), opened(variables=[{**SALES, "rows": 3}]), False),
+        # Where the inventory stands.
+        (opened(variables=[SALES]), asked(BESIDE), True),
+        (opened(*LATER, variables=[SALES]), asked(BESIDE, *LATER), True),
+    ],
+)
+def test_requests_are_the_same_to_a_recording(
+    one: ModelRequest, other: ModelRequest, is_same: bool
+) -> None:
+    assert (request_key(one, HERE) == request_key(other, HERE)) is is_same
 
 
 def test_earlier_turns_of_this_kernel_count() -> None:
@@ -165,15 +160,10 @@ def test_earlier_turns_of_this_kernel_count() -> None:
 
 def test_step_is_counted_from_newest_request() -> None:
     earlier = [request_message("load"), {"role": "assistant", "content": "done"}]
-    steps = [
-        request_key(asked(*earlier, REQUEST, *done), HERE).step
-        for done in (
-            (),
-            (calling(), result("1")),
-            (calling(), result("1"), calling("call_2"), result("2", "call_2")),
-        )
-    ]
-    assert steps == [1, 2, 3]
+    both = [*LATER, calling("call_2"), result("2", "call_2")]
+    for step, done in enumerate(((), LATER, both), start=1):
+        assert request_key(asked(*earlier, REQUEST, *done), HERE).step == step
+    assert request_key(asked(CALL_A_TOOL, REQUEST), HERE).step == 1
 
 
 def test_later_step_is_keyed_by_new_messages() -> None:

@@ -23,6 +23,7 @@ from parsimony_kernel.llm.providers import (
     price_in_words,
     suggestion,
 )
+from parsimony_kernel.offline.model import OfflineModel
 from parsimony_kernel.testing.scripted import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -33,16 +34,18 @@ def test_model_object_resolves_to_itself() -> None:
     assert resolve_model(model) is model
 
 
-@pytest.mark.parametrize("config", ["openai/gpt-5", {"model": "openai/gpt-5", "temperature": 0}])
-def test_name_or_configuration_resolves_to_provider(config: Any) -> None:
+@pytest.mark.parametrize(
+    ("config", "name", "made"),
+    [
+        ("openai/gpt-5", "openai/gpt-5", LiteLLMModel),
+        ({"model": "openai/gpt-5", "temperature": 0}, "openai/gpt-5", LiteLLMModel),
+        ("offline", "offline", OfflineModel),
+        ({"model": "offline"}, "offline", OfflineModel),
+    ],
+)
+def test_name_or_configuration_becomes_a_model(config: Any, name: str, made: type) -> None:
     model = resolve_model(config, {})
-    assert isinstance(model, LiteLLMModel)
-    assert model.name == "openai/gpt-5"
-
-
-@pytest.mark.parametrize("config", ["offline", {"model": "offline"}])
-def test_offline_resolves_to_built_in_model(config: Any) -> None:
-    assert resolve_model(config, {}).name == "offline"
+    assert (model.name, type(model)) == (name, made)
 
 
 @pytest.mark.parametrize("config", ["", " ", {}, {"model": None}])
@@ -65,30 +68,35 @@ KEYS: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "variable"), KEYS)
-def test_missing_key_names_its_variable(name: str, variable: str) -> None:
-    failure = check_model(name, {"HOME": "/"})
-    assert failure is not None
-    assert failure.kind is FailureKind.capability_gap
-    assert variable in failure.explanation
-    assert repr(name) in failure.blockers[0]
-    assert check_model(name, {variable: "value"}) is None
+@pytest.mark.parametrize(
+    ("name", "environ", "said"),
+    [
+        *((name, {"HOME": "/"}, variable) for name, variable in KEYS),
+        *((name, {variable: "value"}, None) for name, variable in KEYS),
+        ("gemini/x", {"GOOGLE_API_KEY": "value"}, None),
+        *((keyless, {}, None) for keyless in ("offline", "ollama/llama3", "vertex_ai/x")),
+        *((wrong, {}, "provider/model") for wrong in ("", "ofline", "my-model")),
+        ("opnai/x", {}, "Did you mean 'openai'?"),
+        ("anthropik/x", {}, "Did you mean 'anthropic'?"),
+    ],
+)
+def test_name_is_checked_and_what_is_missing_is_named(
+    name: str, environ: dict[str, str], said: str | None
+) -> None:
+    failure = check_model(name, environ)
+    assert (failure is None) is (said is None)
+    if failure is not None:
+        assert failure.kind is FailureKind.capability_gap
+        assert str(said) in failure.explanation
+        assert repr(name) in failure.blockers[0]
 
 
-def test_alternative_key_variable_is_accepted() -> None:
-    assert check_model("gemini/x", {"GOOGLE_API_KEY": "value"}) is None
-
-
-@pytest.mark.parametrize("name", ["offline", "ollama/llama3", "vertex_ai/x"])
-def test_keyless_models_are_not_checked(name: str) -> None:
-    assert check_model(name, {}) is None
-
-
-@pytest.mark.parametrize("name", ["", "ofline", "my-model"])
-def test_name_without_provider_shows_correct_form(name: str) -> None:
-    failure = check_model(name, {})
-    assert failure is not None
-    assert "provider/model" in failure.explanation
+async def refusal(model: LiteLLMModel) -> str:
+    """Why the model was not asked."""
+    request = ModelRequest([{"role": "user", "content": "go"}])
+    (last,) = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
+    assert isinstance(last, Failure)
+    return last.explanation
 
 
 async def test_request_without_key_fails_before_import(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,21 +106,14 @@ async def test_request_without_key_fails_before_import(monkeypatch: pytest.Monke
     monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
     monkeypatch.setattr(litellm_model, "_load", load)
     monkeypatch.delitem(litellm_model.sys.modules, "litellm", raising=False)  # type: ignore[attr-defined]
-    request = ModelRequest([{"role": "user", "content": "go"}])
-    model = LiteLLMModel({"model": "openai/gpt-5"}, {})
-    (last,) = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
-    assert isinstance(last, Failure)
-    assert "OPENAI_API_KEY" in last.explanation
+    assert "OPENAI_API_KEY" in await refusal(LiteLLMModel({"model": "openai/gpt-5"}, {}))
 
 
 @pytest.mark.parametrize("base", [None, "https://api.example.com/v1"])
 async def test_disabled_live_calls_send_nothing(base: str | None) -> None:
     environ = {"PARSIMONY_LIVE_CALLS": "off", "OPENAI_API_KEY": "value-of-a-key"}
     model = LiteLLMModel({"model": "openai/gpt-5", "api_base": base}, environ)
-    request = ModelRequest([{"role": "user", "content": "go"}])
-    (last,) = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
-    assert isinstance(last, Failure)
-    assert "PARSIMONY_LIVE_CALLS" in last.explanation
+    assert "PARSIMONY_LIVE_CALLS" in await refusal(model)
 
 
 def test_representation_hides_key() -> None:
@@ -136,38 +137,26 @@ def test_destination_is_resolved(
     assert providers.base_of(config, environ) == base
 
 
+LOCAL = ("http://127.0.0.1:8000/v1", "http://localhost:11434", "http://[::1]:1/")
+REMOTE = ("http://localhost.evil.example/", "https://api.openai.com/v1", "", None, "http://[broken")
+
+
+def test_local_addresses_are_recognized() -> None:
+    assert [*filter(providers.is_loopback, (*LOCAL, *REMOTE))] == [*LOCAL]
+
+
 @pytest.mark.parametrize(
-    ("url", "local"),
+    ("version", "told"),
     [
-        ("http://127.0.0.1:8000/v1", True),
-        ("http://localhost:11434", True),
-        ("http://[::1]:1/", True),
-        ("http://localhost.evil.example/", False),
-        ("https://api.openai.com/v1", False),
-        ("", False),
-        (None, False),
-        ("http://[broken", False),
+        *((fit, None) for fit in ("1.105.3", "1.110.2", "1.100.0", "1.105.3.dev1")),
+        *(
+            (unfit, f"litellm {unfit} is installed, and only >=1.100,<=1.110.2,!=1.106.*")
+            for unfit in ("1.99.9", "1.106.2", "1.111.0", "unknown")
+        ),
+        ("1.82.7", "compromised"),
+        ("1.82.8", "compromised"),
     ],
 )
-def test_local_addresses_are_recognized(url: str | None, local: bool) -> None:
-    assert providers.is_loopback(url) is local
-
-
-VERSIONS: list[tuple[str, str | None]] = [
-    ("1.105.3", None),
-    ("1.110.2", None),
-    ("1.100.0", None),
-    ("1.105.3.dev1", None),
-    ("1.99.9", "litellm 1.99.9 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
-    ("1.106.2", "litellm 1.106.2 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
-    ("1.111.0", "litellm 1.111.0 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
-    ("1.82.7", "compromised"),
-    ("1.82.8", "compromised"),
-    ("unknown", "litellm unknown is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
-]
-
-
-@pytest.mark.parametrize(("version", "told"), VERSIONS)
 def test_broken_litellm_release_names_the_fix(
     monkeypatch: pytest.MonkeyPatch, version: str, told: str | None
 ) -> None:
@@ -220,13 +209,6 @@ def test_own_server_is_found_by_its_variables(name: str, server: providers.Provi
     assert providers.key_of(config, environ) == "value"
     assert check_model(f"{name}/x", environ) is None
     assert (check_model(f"{name}/x", {}) is None) is (server.default is not None)
-
-
-@pytest.mark.parametrize(("name", "near"), [("opnai/x", "openai"), ("anthropik/x", "anthropic")])
-def test_unknown_provider_suggests_the_nearest(name: str, near: str) -> None:
-    failure = check_model(name, {})
-    assert failure is not None
-    assert f"Did you mean {near!r}?" in failure.explanation
 
 
 @pytest.mark.parametrize(

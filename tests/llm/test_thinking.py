@@ -1,6 +1,7 @@
 """Reasoning goes back to its provider as it came, on the wire, through the real litellm."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from parsimony_kernel.llm.extras import given_back, without_secrets
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Raw, transcript_breach
-from parsimony_kernel.testing.scripted import call, calls, say
+from parsimony_kernel.testing.scripted import call, calls, raw_call, say
 from tests.llm.dialects import (
     CLAUDE,
     KEY,
@@ -44,33 +45,30 @@ ASK = {"role": "user", "content": "How many cars?"}
 
 
 async def ask(model: LiteLLMModel, *messages: dict[str, Any]) -> Completion | Failure:
-    request = ModelRequest([ASK, *messages], [TOOL])
+    request = ModelRequest([*messages], [TOOL])
     items = [item async for item in call_llm(model, request, cancellation=CancellationRequest())]
     assert isinstance(items[-1], Completion | Failure)
     return items[-1]
 
 
+async def asked(model: LiteLLMModel, *messages: dict[str, Any]) -> Completion:
+    last = await ask(model, *messages)
+    assert isinstance(last, Completion), last
+    return last
+
+
 def turn(said: Message) -> list[dict[str, Any]]:
     """``said`` as the run keeps it, and the result of its calls."""
-    asked = [
-        {
-            "id": each.id,
-            "type": "function",
-            "function": {"name": each.function.name, "arguments": each.function.arguments},
-        }
-        for each in said.tool_calls
-    ]
-    told = {"role": "assistant", "content": said.content, "tool_calls": asked}
+    made = [asdict(each) for each in said.tool_calls]
+    told = {"role": "assistant", "content": said.content, "tool_calls": made}
     kept = {**told, "opaque": said.opaque} if said.opaque else told
     ids = [each.id for each in said.tool_calls]
     return [kept, *({"role": "tool", "tool_call_id": one, "content": "406"} for one in ids)]
 
 
 async def and_again(provider: LoopbackProvider, model: LiteLLMModel) -> Completion:
-    first = await ask(model)
-    assert isinstance(first, Completion), first
-    second = await ask(model, *turn(first.message))
-    assert isinstance(second, Completion), second
+    first = await asked(model, ASK)
+    await asked(model, ASK, *turn(first.message))
     provider.assert_exhausted()
     return first
 
@@ -122,16 +120,15 @@ async def test_permanent_refusal_ends_with_provider_words() -> None:
     first_answer = message(thought("Count."), use("run_code", code="1"))
     with anthropic([first_answer, REFUSED, REFUSED]) as server:
         model = model_at(server, reasoning_effort="low")
-        first = await ask(model)
-        assert isinstance(first, Completion)
-        last = await ask(model, *turn(first.message))
+        first = await asked(model, ASK)
+        last = await ask(model, ASK, *turn(first.message))
     assert isinstance(last, Failure)
     assert "Invalid `signature` in `thinking` block" in last.explanation
 
 
 async def test_incomplete_thinking_block_is_no_answer() -> None:
     with anthropic([message(words("So."), thought("Half of"), cut=True)]) as server:
-        last = await ask(model_at(server, reasoning_effort="low"))
+        last = await ask(model_at(server, reasoning_effort="low"), ASK)
     assert isinstance(last, Failure)
 
 
@@ -139,8 +136,11 @@ async def test_reasoning_items_return_to_responses_api() -> None:
     script = [response(item(), function("run_code", code="1")), response(output("406"))]
     with responses(script) as server:
         await and_again(server, model_at(server, "openai/responses/gpt-5"))
-    sent = server.requests[1].body["input"]
-    assert [each for each in sent if each.get("type") == "reasoning"] == [item()]
+    _, reasoning, called, answered = server.requests[1].body["input"]
+    assert reasoning == item()
+    # It is refused without what it led to, and the other way round.
+    assert (called["type"], answered["type"]) == ("function_call", "function_call_output")
+    assert called["call_id"] == answered["call_id"]
 
 
 @pytest.mark.parametrize(
@@ -207,24 +207,10 @@ MARK = {"type": "ephemeral"}
 TOLD: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "<request>\nHow many cars?\n</request>"},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "run_code", "arguments": "{}"}}
-        ],
-    },
-    {"role": "tool", "tool_call_id": "a", "content": "406"},
+    *turn(raw_call("run_code", "{}", call_id="a").message),
     {"role": "user", "content": "<context_addendum>\nnow\n</context_addendum>"},
 ]
 MARKS_REFUSED = HttpError(400, "tools.0.cache_control: Extra inputs are not permitted")
-
-
-async def asked(model: LiteLLMModel, told: list[dict[str, Any]]) -> Completion:
-    stream = call_llm(model, ModelRequest(told, [TOOL]), cancellation=CancellationRequest())
-    last = [item async for item in stream][-1]
-    assert isinstance(last, Completion), last
-    return last
 
 
 def marks(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -244,7 +230,7 @@ def marks(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 async def test_claude_request_gets_cache_marks(told: Any, settled: Any) -> None:
     usage = {"cache_read_input_tokens": 900, "cache_creation_input_tokens": 80}
     with anthropic([message(words("406"), usage=usage)]) as server:
-        last = await asked(model_at(server, CLAUDE), told)
+        last = await asked(model_at(server, CLAUDE), *told)
     body = server.requests[0].body
     assert sorted(map(str, marks(body))) == sorted(map(str, [("tools", 0), ("system", 0), settled]))
     assert last.usage == Usage(11 + 900 + 80, 7, 900, 80)
@@ -255,8 +241,8 @@ async def test_claude_request_gets_cache_marks(told: Any, settled: Any) -> None:
 async def test_refused_cache_marks_are_dropped() -> None:
     with anthropic([MARKS_REFUSED, message(words("406")), message(words("406"))]) as server:
         model = model_at(server, CLAUDE)
-        await asked(model, TOLD)
-        await asked(model, TOLD)
+        await asked(model, *TOLD)
+        await asked(model, *TOLD)
     server.assert_exhausted()
     assert [bool(marks(each.body)) for each in server.requests] == [True, False, False]
 
@@ -264,7 +250,7 @@ async def test_refused_cache_marks_are_dropped() -> None:
 @pytest.mark.parametrize(("model", "count"), [("openai/gpt-5", 0), ("dashscope/qwen3-max", 3)])
 async def test_only_supporting_providers_get_marks(model: str, count: int) -> None:
     with LoopbackProvider([answer("406", usage=Usage(100, 5, 64))], strict=False) as server:
-        last = await asked(model_at(server, model), TOLD)
+        last = await asked(model_at(server, model), *TOLD)
     assert len(marks(server.requests[0].body)) == count
     assert last.usage == Usage(100, 5, 64)
 
@@ -273,11 +259,11 @@ async def test_only_supporting_providers_get_marks(model: str, count: int) -> No
 async def test_unsupported_effort_is_dropped(effort: str) -> None:
     with LoopbackProvider([say("406"), say("406")]) as server:
         model = model_at(server, "openai/gpt-4o", reasoning_effort=effort)
-        await asked(model, TOLD)
-        await asked(model, TOLD)
+        await asked(model, *TOLD)
+        await asked(model, *TOLD)
     assert all("reasoning_effort" not in each.body for each in server.requests)
     with LoopbackProvider([say("406")]) as server:
-        await asked(model_at(server, "openai/gpt-5", reasoning_effort=effort), TOLD)
+        await asked(model_at(server, "openai/gpt-5", reasoning_effort=effort), *TOLD)
     assert server.requests[0].body["reasoning_effort"] == effort
 
 
@@ -292,7 +278,7 @@ async def test_client_skips_redaction_of_our_requests_only(monkeypatch: pytest.M
         model = model_at(server, "openai/gpt-5", temperature=1)
         await litellm_model._load()
         monkeypatch.setattr(_transform, "async_transform", search)
-        await asked(model, TOLD)
+        await asked(model, *TOLD)
         theirs = AsyncOpenAI(api_key="k", base_url=server.url)
         with pytest.raises(LookupError):
             await theirs.chat.completions.create(model="gpt-5", messages=[])

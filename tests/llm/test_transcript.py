@@ -13,15 +13,13 @@ from parsimony_kernel.llm.transcript import MISSING_RESULT, Repairer, repair
 from parsimony_kernel.testing.provider import transcript_breach
 
 
+def called(id_: Any, text: Any, name: Any = "run_code") -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": text}}
+
+
 def turn(*calls: tuple[Any, Any], content: Any = None) -> dict[str, Any]:
-    return {
-        "role": "assistant",
-        "content": content,
-        "tool_calls": [
-            {"id": id_, "type": "function", "function": {"name": "run_code", "arguments": text}}
-            for id_, text in calls
-        ],
-    }
+    made = [called(id_, text) for id_, text in calls]
+    return {"role": "assistant", "content": content, "tool_calls": made}
 
 
 def result(id_: Any, content: Any = "ok") -> dict[str, Any]:
@@ -34,58 +32,29 @@ texts = st.one_of(
     st.none(), st.sampled_from(["", " \n", "hi", "\ud83d lone", "ü"]), st.text(max_size=8)
 )
 ids = st.sampled_from(["a", "b", "a_2", "", None, 7])
+ARGUMENTS = (
+    '{"code": "1"}', "{}", '{"code": ', "[1]", '"x"', "NaN", '{"x": NaN}', "", '{"s":"\\ud800"}'
+)  # fmt: skip
 arguments = st.one_of(
-    st.sampled_from(
-        [
-            '{"code": "1"}',
-            "{}",
-            '{"code": ',
-            "[1]",
-            '"x"',
-            "NaN",
-            '{"x": NaN}',
-            "",
-            '{"s":"\\ud800"}',
-        ]
-    ),
+    st.sampled_from(ARGUMENTS),
     st.none(),
     st.dictionaries(st.sampled_from(["code", "n"]), st.integers(), max_size=2),
     st.text(max_size=6),
 )
-calls = st.lists(
-    st.one_of(
-        st.builds(
-            lambda id_, name, text: {
-                "id": id_,
-                "type": "function",
-                "function": {"name": name, "arguments": text},
-            },
-            ids,
-            st.sampled_from(["run_code", "", None, "functions.run code", "x" * 80]),
-            arguments,
-        ),
-        st.sampled_from([{}, {"id": "a"}, "nonsense"]),
-    ),
-    max_size=3,
-)
+names = st.sampled_from(["run_code", "", None, "functions.run code", "x" * 80])
+broken = st.sampled_from([{}, {"id": "a"}, "nonsense"])
+calls = st.lists(st.one_of(st.builds(called, ids, arguments, names), broken), max_size=3)
+roles = st.sampled_from(["system", "user", "developer", "function", None])
+answers = {
+    "role": st.just("assistant"),
+    "content": texts,
+    "tool_calls": st.one_of(st.none(), calls),
+    "metadata": st.integers(),
+}
 messages = st.one_of(
-    st.builds(
-        lambda role, text: {"role": role, "content": text},
-        st.sampled_from(["system", "user", "developer", "function", None]),
-        texts,
-    ),
-    st.builds(
-        lambda text, made, extra: {
-            "role": "assistant",
-            "content": text,
-            "tool_calls": made,
-            "metadata": extra,
-        },
-        texts,
-        st.one_of(st.none(), calls),
-        st.integers(),
-    ),
-    st.builds(lambda id_, text: result(id_, text), ids, st.one_of(texts, st.just({"rows": 3}))),
+    st.fixed_dictionaries({"role": roles, "content": texts}),
+    st.fixed_dictionaries(answers),
+    st.builds(result, ids, st.one_of(texts, st.just({"rows": 3}))),
 )
 transcripts = st.lists(messages, max_size=10)
 

@@ -69,30 +69,26 @@ async def step(executor: CodeExecutor, tool: str, /, **arguments: Any) -> StepOu
     return await Gate(tools, timeout_s=60).step(tool, arguments)
 
 
-class TestInspecting:
-    async def test_table_and_value_are_shown_as_text(self, executor: CodeExecutor) -> None:
-        outcome = await step(executor, "inspect_variable", name="df")
-        assert outcome.result is not None
-        told = outcome.result.data
-        assert (told["rows"], told["text"]) == (3, "x\n1\n2\n3")
-        assert "pd.DataFrame" in told["code"]
-        value = await step(executor, "inspect_variable", name="total")
-        assert value.result is not None
-        assert value.result.data["text"] == "6"
+async def test_table_and_value_are_shown_as_text(executor: CodeExecutor) -> None:
+    told = (await step(executor, "inspect_variable", name="df")).result.data
+    assert (told["rows"], told["text"]) == (3, "x\n1\n2\n3")
+    assert "pd.DataFrame" in told["code"]
+    assert (await step(executor, "inspect_variable", name="total")).result.data["text"] == "6"
 
-    @pytest.mark.parametrize(
-        ("name", "said"),
-        [
-            *((code, "one name") for code in ("df.x", "df; 1", "", "lambda", "total + 1")),
-            ("totl", "did you mean 'total'"),
-        ],
-    )
-    async def test_inspection_runs_no_code_and_suggests_the_nearest_name(
-        self, executor: CodeExecutor, name: str, said: str
-    ) -> None:
-        outcome = await step(executor, "inspect_variable", name=name)
-        assert outcome.failure is not None
-        assert said in outcome.failure.explanation
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *((code, "one name") for code in ("df.x", "df; 1", "", "lambda", "total + 1")),
+        ("totl", "did you mean 'total'"),
+    ],
+)
+async def test_inspection_runs_no_code_and_suggests_the_nearest_name(
+    executor: CodeExecutor, name: str, said: str
+) -> None:
+    outcome = await step(executor, "inspect_variable", name=name)
+    assert outcome.failure is not None
+    assert said in outcome.failure.explanation
 
 
 # Files where a host keeps them: a run reads and writes them through ``FileStore`` alone.

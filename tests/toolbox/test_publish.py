@@ -1,5 +1,6 @@
 """The publishing tools, as a model calls them."""
 
+import asyncio
 import socket
 import threading
 from pathlib import Path
@@ -89,6 +90,14 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A workspace with a dataset, a chart and a report, which no test changes."""
+    desk = Desk(tmp_path_factory.mktemp("full"))
+    asyncio.run(desk.publish_all())
+    return desk
+
+
 async def test_dataset_answer_has_ids_and_event(desk: Desk) -> None:
     result = await desk.call("return_dataset", variable="sales", title="Sales")
     assert result.ok
@@ -110,13 +119,17 @@ async def test_chart_event_has_picture(desk: Desk) -> None:
     assert figure.description == "bar chart of v by g: Two cars."
 
 
-async def test_unwritable_disk_is_a_failure(tmp_path: Path) -> None:
+async def test_unwritable_disk_and_corrupt_artifact_are_faults_outside(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     desk = Desk(tmp_path / "file")
     kind, said = await desk.refused("return_dataset", variable="sales", title="T")
-    assert kind is FailureType.EXTERNAL_FAULT
+    assert (kind, desk.events) == (FailureType.EXTERNAL_FAULT, [])
     assert "choose another folder" in said
-    assert desk.events == []
+    published = await Desk(tmp_path).call("return_dataset", variable="sales", title="Sales")
+    (tmp_path / published.data["path"]).write_bytes(b"")
+    desk = Desk(tmp_path)
+    kind, _ = await desk.refused("read_artifact", name="sales")
+    assert (kind, desk.seen) == (FailureType.EXTERNAL_FAULT, set())
 
 
 async def test_work_is_off_loop_and_announced_on_it(tmp_path: Path) -> None:
@@ -146,20 +159,19 @@ def test_publishing_is_repeatable_and_looking_harmless(desk: Desk) -> None:
 BODY = "Sales rose.\n\n![By g](artifact:chart)\n\nSee [the table](artifact:sales)."
 
 
-async def test_report_answer_has_page_and_event(desk: Desk) -> None:
-    result = await desk.publish_all()
+@pytest.mark.parametrize(
+    ("notebook", "up"), [("work.ipynb", ""), ("plans/may/work.ipynb", "../../")]
+)
+async def test_report_answer_has_page_and_event(tmp_path: Path, notebook: str, up: str) -> None:
+    desk = Desk(tmp_path, notebook)
+    result = await desk.call("return_report", title="Sales report", body="Sales rose.")
     assert list(result.data) == ["kind", "logical_id", "content_sha", "path", "reused", "page"]
     assert result.data["page"] == "reports/sales_report.html"
     assert "Sales rose." in (desk.root / result.data["page"]).read_text()
     event = desk.published
     assert (event.kind, event.title) == ("report", "Sales report")
-    assert (event.path, event.page) == (result.data["path"], result.data["page"])
-
-
-async def test_page_is_told_from_where_notebook_lies(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "plans/may/work.ipynb")
-    assert (await desk.publish_all()).data["page"] == "reports/sales_report.html"
-    assert desk.published.page == "../../reports/sales_report.html"
+    # The page is told from where the notebook lies.
+    assert (event.path, event.page) == (result.data["path"], up + result.data["page"])
 
 
 async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
@@ -184,22 +196,14 @@ async def test_cells_of_run_are_the_default_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        (
-            "sales",
-            {
-                "kind": "dataset",
-                "rows": 2,
-                "columns": {"g": "large_string", "v": "int64"},
-                "first_rows": [["a", "1"], ["b", "2"]],
-                "code": "# %% agent\nsales = made()\n",
-            },
-        ),
+        ("sales", {"kind": "dataset", "rows": 2, "columns": {"g": "large_string", "v": "int64"},
+                   "first_rows": [["a", "1"], ["b", "2"]],
+                   "code": "# %% agent\nsales = made()\n"}),
         ("v by g", {"kind": "chart", "shows": "bar chart of v by g", "description": "Two bars."}),
     ],
-)
-async def test_artifact_is_read_briefly(desk: Desk, name: str, expected: dict[str, Any]) -> None:
-    await desk.publish_all()
-    result = await desk.call("read_artifact", name=name)
+)  # fmt: skip
+async def test_artifact_is_read_briefly(full: Desk, name: str, expected: dict[str, Any]) -> None:
+    result = await full.call("read_artifact", name=name)
     assert {key: result.data[key] for key in expected} == expected
 
 
@@ -262,24 +266,14 @@ async def test_siblings_name_is_taken_over_after_reading(tmp_path: Path) -> None
     ],
 )
 async def test_impossible_action_is_one_sentence_without_event(
-    desk: Desk, tool: str, arguments: dict[str, str], cause: str, words: str
+    full: Desk, tool: str, arguments: dict[str, str], cause: str, words: str
 ) -> None:
-    await desk.publish_all()
     usual = {} if tool in ("read_artifact", "return_notebook") else {"title": "T"}
-    kind, said = await desk.refused(tool, **usual | arguments)
+    kind, said = await full.refused(tool, **usual | arguments)
     assert kind is FailureType(cause)
     assert words in said
     assert "\n" not in said
-    assert len(desk.events) == 3
-
-
-async def test_corrupt_artifact_is_reported_and_unread(tmp_path: Path) -> None:
-    published = await Desk(tmp_path).call("return_dataset", variable="sales", title="Sales")
-    (tmp_path / published.data["path"]).write_bytes(b"")
-    desk = Desk(tmp_path)
-    kind, _ = await desk.refused("read_artifact", name="sales")
-    assert kind is FailureType.EXTERNAL_FAULT
-    assert desk.seen == set()
+    assert len(full.events) == 3
 
 
 async def test_script_of_variable_is_kept(tmp_path: Path) -> None:
