@@ -141,6 +141,7 @@ UNSAID = [
     'with suppress(KeyError):\n    cars["zzz"]',
     'x = cars["zzz"] if "zzz" in cars else None',
     '"zzz" in cars and cars["zzz"].mean()',
+    'assert "zzz" not in cars, cars["zzz"]',
     'for name in []:\n    cars["zzz"]',
     "cars[name]",
     'cars[f"{name}"]',
