@@ -52,14 +52,6 @@ class Column:
         return f"{frame}[{words.literal(self.name)}]"
 
     @property
-    def flags(self) -> Sequence[str]:
-        """Its words for yes and for no; empty where it holds others."""
-        if self.kind == "boolean":
-            return ("true", "false")
-        seen = {each.strip("' ").casefold() for each in self.samples if self.kind == "text"}
-        return next((pair for pair in words.table()["spellings"]["flags"] if {*pair} == seen), ())
-
-    @property
     def base(self) -> "Column":
         """The column of dates that it is a part of, or of texts as spelled; else itself."""
         return self.made_of[0] if self.made_of and (self.part or self.kind == "text") else self
@@ -123,7 +115,8 @@ class Column:
     @property
     def letter(self) -> str:
         """What its mark says: a measure, yes or no, a time, or any other."""
-        return "m" if self.is_measure else "b" if self.flags else "t" if self.is_time else "k"
+        kinds = {"boolean": "b", "date": "t", "year": "t"}
+        return "m" if self.is_measure else kinds.get(self.kind, "k")
 
 
 def part_of(column: Column, part: str) -> Column:
@@ -244,17 +237,16 @@ class Query:
     text: str = ""
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether more is asked than which rows to show."""
+        slots = (self.do, self.agg, self.groups, self.window, self.share, self.chart)
+        return any(slots)
+
     def keep(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
-        column = new.column
-        if column.kind == "text" and new.op in ("true", "false"):
-            is_told = new.op == "false" and column.missing
-            self.notes += [f"Rows without {column.label} are left out"] * bool(is_told)
-            word = column.flags[new.op == "false"]
-            same = tuple(each for each in column.samples if each.casefold() == word)
-            new = Filter(column, "said", (word,)) if column.made_of else Filter(column, "in", same)
-        if column.kind == "text" and "missing" not in new.op:
-            new = replace(new, column=column.base)
+        if new.column.kind == "text" and "missing" not in new.op:
+            new = replace(new, column=new.column.base)
         ops = [f.op for f in (*self.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.filters.append(new)
@@ -318,7 +310,7 @@ def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {each.__name__: each for each in (capital, words.singular, words.spoken)}
-    env.filters |= {"py": words.literal, "field": _field, "escaped": re.escape}
+    env.filters |= {"py": words.literal, "field": _field}
     env.filters |= {"month": month_name.__getitem__, "quoted": words.quoted}
     env.filters["slug"] = lambda name: "_".join(words.fold(name))[:40].strip("_")
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))

@@ -159,8 +159,6 @@ class _Planner:
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part)
             is_more = part[: len(self.part)] == self.part
-            is_it = query.sort and {"it", "them"} & {t.text for t in part}
-            no_if(is_it and not (is_more or self.loaded or self.kept), "whole")
             self.part, self.table = part, query.table
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
@@ -293,8 +291,6 @@ class _Planner:
             self.subject = reader.table.name
             self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
-        # One that holds each name as it was said comes first.
-        found = {name: query for name, query in found.items() if not query.notes} or found
         # One that has all the columns that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [name for name in found if all(names[name] >= each for each in names.values())]
