@@ -291,6 +291,8 @@ class _Planner:
             self.subject = reader.table.name
             self.named = [c for m, of in reader.marks.items() if m[0] == "C" for c in of]
             raise why_not
+        # One that holds each name as it was said comes first.
+        found = {name: query for name, query in found.items() if not query.notes} or found
         # One that has all the columns that the others have is meant.
         names = {name: {c.name for c in known[name].columns} for name in found}
         wide = [name for name in found if all(names[name] >= each for each in names.values())]

@@ -166,7 +166,10 @@ class Reader:
         """List what a piece may name, by the letter of its mark; a word of the request has none."""
         text, low, columns = piece.text, piece.low, self.table.called(piece.text)
         is_key = low in english.keywords() and not (piece.is_quoted or text[1:].isupper())
-        values = self._values(piece, is_key=is_key)
+        is_total = is_key and english.aggregate(low) and self.table.nearly(fold(piece.after))
+        columns = [] if is_total else columns  # "total price", beside a column that is called total
+        is_exact = bool(columns) or (is_key and low not in english.filler("rows"))
+        values = self._values(piece, is_exact=is_exact)
         values = [pair for pair in values if pair[0] not in columns]
         is_other = is_key or piece.is_quoted or any(v.strip() == text for _, v in values)
         if piece.is_quoted and not values and piece.behind in ("is", "=", "=="):  # it is no sample
@@ -182,12 +185,12 @@ class Reader:
         found = {"C": columns or near, "V": values, "P": part, "M": month, "word": is_word}
         return {letter: meaning for letter, meaning in found.items() if meaning}
 
-    def _values(self, piece: Piece, *, is_key: bool) -> list[tuple[Column, str]]:
+    def _values(self, piece: Piece, *, is_exact: bool) -> list[tuple[Column, str]]:
         """All spellings of a value; of a word or an abbreviation the one that is written."""
         text = piece.text
         same = {english.spelling(text), singular(english.spelling(text))}
         values = [pair for pair in self.values if english.spelling(pair[1]) in same]
-        if (is_key and piece.low not in english.filler("rows")) or len(text) < 3:
+        if is_exact or len(text) < 3:
             values = [pair for pair in values if (pair[0], text) in values]
         return values
 
@@ -208,8 +211,8 @@ class Reader:
         beside = self.table.called(piece.after) + (self.marks[behind] if behind[:1] == "C" else [])
         if owners and (behind in ("is", "=", "==") or piece.is_of or {*owners} & {*beside}):
             return "V"
-        is_column = behind in ("by", "per", "rename") or piece.after in ("is", "=", "==")
-        if is_column or english.aggregate(behind):
+        is_column = behind in ("by", "per", "which", "rename") or piece.after in ("is", "=", "==")
+        if is_column or english.aggregate(piece.before if behind == "of" else behind):
             found = {k: v for k, v in found.items() if k in "CP"} or found
         elif {"V", "word"} == {*found} and text == low and low not in english.filler("rows"):
             return ""
@@ -231,7 +234,8 @@ class Reader:
         mine, named = (tuple(map(singular, fold(each))) for each in (text, table.name))
         is_same = any(fold(c.name) == fold(text) for c in columns)
         # Where a column is called so too, its values may be meant as well.
-        is_counted = piece.behind in english.filler("counted") or piece.after in ("per", "by")
+        is_counted = piece.behind in english.filler("counted")
+        is_counted |= piece.after in ("per", "by") and piece.behind[:1] != "N"
         is_own = piece.is_of or not (columns and (is_same or is_counted))
         if text.casefold() == table.name.casefold() and is_own:
             return True
