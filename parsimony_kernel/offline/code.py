@@ -52,6 +52,14 @@ class Column:
         return f"{frame}[{words.literal(self.name)}]"
 
     @property
+    def flags(self) -> Sequence[str]:
+        """Its words for yes and for no; empty where it holds others."""
+        if self.kind == "boolean":
+            return ("true", "false")
+        seen = {each.strip("' ").casefold() for each in self.samples if self.kind == "text"}
+        return next((pair for pair in words.table()["spellings"]["flags"] if {*pair} == seen), ())
+
+    @property
     def base(self) -> "Column":
         """The column of dates that it is a part of, or of texts as spelled; else itself."""
         return self.made_of[0] if self.made_of and (self.part or self.kind == "text") else self
@@ -86,10 +94,20 @@ class Column:
         return self.kind == "text" and (self.is_calendar or self.looks("amount"))
 
     @property
+    def is_nested(self) -> bool:
+        """Whether it holds lists or dictionaries, which pandas can't group."""
+        return self.dtype == "object" and any(each[0] in "[{" for each in self.samples)
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether its texts hold digits, as periods do, of which some may have no rows."""
+        return self.kind == "text" and bool(re.search(r"\d", " ".join(self.samples)))
+
+    @property
     def is_calendar(self) -> bool:
         """Whether it names months or days; "Q1" and "W01" are in order."""
-        is_plain = self.kind == "text" and not re.search(r"\d", " ".join(self.samples))
-        return is_plain and self.name.casefold() in words.table()["parts"]
+        is_named = self.kind == "text" and self.name.casefold() in words.table()["parts"]
+        return is_named and not self.has_digits
 
     @property
     def is_midnight(self) -> bool:
@@ -115,8 +133,7 @@ class Column:
     @property
     def letter(self) -> str:
         """What its mark says: a measure, yes or no, a time, or any other."""
-        kinds = {"boolean": "b", "date": "t", "year": "t"}
-        return "m" if self.is_measure else kinds.get(self.kind, "k")
+        return "m" if self.is_measure else "b" if self.flags else "t" if self.is_time else "k"
 
 
 def part_of(column: Column, part: str) -> Column:
@@ -245,8 +262,15 @@ class Query:
 
     def keep(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
-        if new.column.kind == "text" and "missing" not in new.op:
-            new = replace(new, column=new.column.base)
+        column = new.column
+        if column.kind == "text" and new.op in ("true", "false"):
+            is_told = new.op == "false" and column.missing
+            self.notes += [f"Rows without {column.label} are left out"] * bool(is_told)
+            word = column.flags[new.op == "false"]
+            same = tuple(each for each in column.samples if each.casefold() == word)
+            new = Filter(column, "said", (word,)) if column.made_of else Filter(column, "in", same)
+        if column.kind == "text" and "missing" not in new.op:
+            new = replace(new, column=column.base)
         ops = [f.op for f in (*self.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.filters.append(new)

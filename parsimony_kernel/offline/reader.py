@@ -263,6 +263,8 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
+        nested = [c.name for c in listed if c.is_nested]
+        no_if(nested, "kind", *nested[:1], "plain values")
         why = "text" if any(c.looks("number") for c in listed) else "kind"
         no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
@@ -285,8 +287,8 @@ class Reader:
         times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
         named = [c for c in times if any(c in of for m, of in self.marks.items() if m[0] == "C")]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
-        is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
-        self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
+        is_other = not (named or {*fold(column.name)} <= english.filler("dates"))
+        self.query.notes += [f"Read {why!r} as that of {column.name}"] * is_other
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
@@ -401,6 +403,7 @@ class Reader:
             return False
         column = self.pick(said["c"], "ranked") if "c" in said else self.time(self.raw[marks[0]])
         code.no_text(column)
+        no_if("percent" in said and column.unit != "%", "kind", column.name, "percentages")
         is_of_time = "b" in said and parts != {"year"}
         if (len(parts) > 1 or not is_year) if column.is_time else is_of_time:
             return False
@@ -436,9 +439,10 @@ class Reader:
         is_mixed = "not" in said or not either or re.search(" (?:,|and) ", said["v"])
         no_if(len(meant) > 1 and is_mixed, "parts")
         self.query.any_of |= len(meant) > 1
+        no = "not a value" if any(c.kind == "text" and c.made_of for c in meant) else "not in"
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
-            self.query.keep(Filter(column, "not in" if "not" in said else "in", tuple(values)))
+            self.query.keep(Filter(column, no if "not" in said else "in", tuple(values)))
             is_many = len({str(v).strip().casefold() for v in values}) > 1
             self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
@@ -479,10 +483,10 @@ class Reader:
         if query.is_computed or len(bare) == 1:
             # Beside a value its column says nothing.
             used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-            bare = [c for c in bare if c.letter in "mb" or c not in used]
-        for column in (c for c in bare if c.letter == "b"):
+            bare = [c for c in bare if c.is_measure or c.flags or c not in used]
+        for column in (c for c in bare if c.flags):
             query.keep(Filter(column, "true"))
-        return [c for c in bare if c.letter != "b"]
+        return [c for c in bare if not c.flags]
 
     def _compare(self) -> None:
         """Group by what is set side by side, where there is no other group."""
@@ -535,7 +539,7 @@ class Reader:
         query, groups = self.query, self.query.groups
         # Groups beside a time have no order of their own.
         is_hue = any(g.is_time for g in groups)
-        texts = [g.name for g in groups if g.is_calendar or (g.is_unordered and not is_hue)]
+        texts = [g.name for g in groups if g.is_calendar or (g.has_digits and not is_hue)]
         is_along = query.window or query.chart in ("line", "area")
         no_if(is_along and texts, "compute", *texts[:1])
         # A month has its year; "per year by start" names the date that the year is of.
@@ -564,6 +568,8 @@ class Reader:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), "parts")
+        is_told = query.do == "head" and self.table.times
+        query.notes += ["In the order of the rows, not of any date"] * bool(is_told)
         is_undrawn = any(g.is_time or g.part for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
