@@ -33,6 +33,11 @@ class Piece(NamedTuple):
         return " ".join(fold(self.text))
 
     @property
+    def is_key(self) -> bool:
+        """Whether the patterns have it as a word; one in capitals is a name."""
+        return self.low in english.keywords() and not (self.is_quoted or self.text[1:].isupper())
+
+    @property
     def is_of(self) -> bool:
         """Whether it says whose a column is: "temp_max of weather"."""
         is_column = self.before == "rows" or self.before[:1] == "C"
@@ -164,17 +169,12 @@ class Reader:
 
     def _readings(self, piece: Piece) -> dict[str, Any]:
         """List what a piece may name, by the letter of its mark; a word of the request has none."""
-        text, low, columns = piece.text, piece.low, self.table.called(piece.text)
-        is_key = low in english.keywords() and not (piece.is_quoted or text[1:].isupper())
+        text, low, is_key = piece.text, piece.low, piece.is_key
+        # "Total price" is a total, beside a column that is called total as well.
         is_total = is_key and english.aggregate(low) and self.table.nearly(fold(piece.after))
-        columns = [] if is_total else columns  # "total price", beside a column that is called total
-        is_exact = bool(columns) or (is_key and low not in english.filler("rows"))
-        values = self._values(piece, is_exact=is_exact)
-        values = [pair for pair in values if pair[0] not in columns]
-        is_other = is_key or piece.is_quoted or any(v.strip() == text for _, v in values)
-        if piece.is_quoted and not values and piece.behind in ("is", "=", "=="):  # it is no sample
-            values = [(column, text) for column in self.table.texts]
-        if self._is_table(piece, columns, is_other=is_other):
+        columns = [] if is_total else self.table.called(text)
+        values = self._values(piece, columns)
+        if self._is_table(piece, columns, values):
             return {"T": self.table.name}
         part, month = "" if columns else english.part(low), self._month(piece)
         # A part of its name stands for a column. Beside a value it must be that of a measure.
@@ -185,14 +185,16 @@ class Reader:
         found = {"C": columns or near, "V": values, "P": part, "M": month, "word": is_word}
         return {letter: meaning for letter, meaning in found.items() if meaning}
 
-    def _values(self, piece: Piece, *, is_exact: bool) -> list[tuple[Column, str]]:
-        """All spellings of a value; of a word or an abbreviation the one that is written."""
-        text = piece.text
+    def _values(self, piece: Piece, columns: Sequence[Column]) -> list[tuple[Column, str]]:
+        """All spellings of a value; of a word, a column or an abbreviation the one written."""
+        text, is_row = piece.text, piece.low in english.filler("rows")
         same = {english.spelling(text), singular(english.spelling(text))}
-        values = [pair for pair in self.values if english.spelling(pair[1]) in same]
-        if is_exact or len(text) < 3:
+        values = [e for e in self.values if english.spelling(e[1]) in same and e[0] not in columns]
+        if columns or (piece.is_key and not is_row) or len(text) < 3:
             values = [pair for pair in values if (pair[0], text) in values]
-        return values
+        # One that is no sample is taken as it is quoted.
+        is_new = piece.is_quoted and not values and piece.behind in ("is", "=", "==")
+        return [(column, text) for column in self.table.texts] if is_new else values
 
     def _month(self, piece: Piece) -> list[tuple[Column, int]]:
         """The month of any year that a piece names, where there are dates."""
@@ -222,13 +224,13 @@ class Reader:
             is_total = english.aggregate(first) and self.table.called(rest)
             around = f"{piece.before} {behind}|{low}|{piece.after}"
             found |= {"word": True} if is_total or clause("words", around) else {}
-        names = {"C": columns[:2], "V": owners[:1]}
-        named = {kind: spoken([c.name for c in names.get(kind, ())], "or") for kind in found}
-        about = [english.table()["readings"][kind].format(of) for kind, of in named.items()]
+        names = {"C": columns, "V": owners}
+        kinds = english.table()["readings"]
+        about = [kinds[e].format(*(c.name for c in names.get(e, ()))) for e in found]
         no_if(about[1:], "named", text, spoken(about, "or"))
         return next(iter({*found} - {"word"}), "")
 
-    def _is_table(self, piece: Piece, columns: Sequence[Column], *, is_other: bool) -> bool:
+    def _is_table(self, piece: Piece, columns: Sequence[Column], values: Sequence[Any]) -> bool:
         """Whether a piece is the name of the table, or what its rows are called."""
         text, table = piece.text, self.table
         mine, named = (tuple(map(singular, fold(each))) for each in (text, table.name))
@@ -239,7 +241,7 @@ class Reader:
         is_own = piece.is_of or not (columns and (is_same or is_counted))
         if text.casefold() == table.name.casefold() and is_own:
             return True
-        if is_other:
+        if piece.is_key or piece.is_quoted or any(v.strip() == text for _, v in values):
             return False
         first, is_plural = table.columns[0], fold(text) != mine
         stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
@@ -288,7 +290,8 @@ class Reader:
         named = [c for c in times if any(c in of for m, of in self.marks.items() if m[0] == "C")]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
         is_other = not (named or {*fold(column.name)} <= english.filler("dates"))
-        self.query.notes += [f"Read {why!r} as that of {column.name}"] * is_other
+        of = "that of " if column.kind == "date" else ""
+        self.query.notes += [f"Read {why!r} as {of}{column.name}"] * is_other
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
@@ -467,8 +470,7 @@ class Reader:
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
             query.do = "rows"
             query.columns = query.columns or [c for c in self.bare if c in (*bare, query.sort)]
-        self._check_share()
-        self._check_rank()
+        self._check_slots()
         self._check_groups()
         self._check()
         if query.do == "aggregate":
@@ -515,19 +517,15 @@ class Reader:
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
 
-    def _check_share(self) -> None:
-        """A share is of groups, or of the rows that are kept."""
-        query, kept = self.query, self.query.filters
+    def _check_slots(self) -> None:
+        """A share is of groups, or of rows that are kept; what is ranked is one order of rows."""
+        query, kept, limit = self.query, self.query.filters, self.query.limit
         is_of_all = bool(query.groups) != bool(kept) and not query.groups[1:]
         is_of_all = is_of_all and (not kept[1:] or query.any_of)
         # The share of a column of 0 and 1 may be that of each group's rows.
         is_flag = any({*c.samples} <= {"0", "1"} for c in query.columns)
         is_clear = is_of_all and query.agg in ("", "count", "sum") and not is_flag
         no_if(query.share and (query.window or not is_clear), "share")
-
-    def _check_rank(self) -> None:
-        """What is ranked has a number of rows, and one order."""
-        query, limit = self.query, self.query.limit
         is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
         is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
