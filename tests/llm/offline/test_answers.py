@@ -193,6 +193,8 @@ async def test_time_bars_have_room_and_lines_follow_time(
 ) -> None:
     axis = spec(await drawn(tables, request_))["encoding"]["x"]
     assert (axis.get("timeUnit", ""), axis["type"]) == (x, kind)
+    # JupyterLab's Vega writes a month once for each tick in it.
+    assert kind == "ordinal" or axis["axis"]["tickMinStep"] == 28 * 86_400_000
 
 
 async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
