@@ -89,25 +89,9 @@ class Column:
         return bool(texts) and all(words.clause(kind, each) for each in texts)
 
     @property
-    def is_unordered(self) -> bool:
-        """Whether its texts are numbers or dates, or name parts of the calendar."""
-        return self.kind == "text" and (self.is_calendar or self.looks("amount"))
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether it holds lists or dictionaries, which pandas can't group."""
-        return self.dtype == "object" and any(each[0] in "[{" for each in self.samples)
-
-    @property
-    def has_digits(self) -> bool:
-        """Whether its texts hold digits, as periods do, of which some may have no rows."""
-        return self.kind == "text" and bool(re.search(r"\d", " ".join(self.samples)))
-
-    @property
     def is_calendar(self) -> bool:
-        """Whether it names months or days; "Q1" and "W01" are in order."""
-        is_named = self.kind == "text" and self.name.casefold() in words.table()["parts"]
-        return is_named and not self.has_digits
+        """Whether it names months, quarters or weeks."""
+        return self.kind == "text" and self.name.casefold() in words.table()["parts"]
 
     @property
     def is_midnight(self) -> bool:
@@ -375,8 +359,9 @@ def no_if(is_so: object, why: str, *about: object) -> None:
 
 def no_text(column: Column) -> None:
     """Refuse a column whose texts are numbers, or have another order than that of their letters."""
-    no_if(column.kind == "text" and column.looks("number"), "text", column.name, "numbers")
-    no_if(column.is_unordered, "compute", column.name)
+    is_text = column.kind == "text"
+    no_if(is_text and column.looks("number"), "text", column.name, "numbers")
+    no_if(column.is_calendar or (is_text and column.looks("amount")), "compute", column.name)
 
 
 @dataclass(frozen=True)
@@ -484,10 +469,10 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         # Without a notebook, the request is the first message.
         if role == "user" and (begun or not turn.request):
             # Nothing is left of a turn that was undone, refused or handed back.
-            told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-            last = "".join([t for t in said if not t.startswith("Undone ")][-1:])
+            kept = [t for t in said if not t.startswith("Undone ")]
+            told = " ".join(t for t in kept if not t.startswith("Not done; "))
             request = request_in([message]) or text
-            turn, asked = Transcript(request.strip(), told=told, last=last), ""
+            turn, asked = Transcript(request.strip(), told=told, last="".join(kept[-1:])), ""
         elif role == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()

@@ -328,7 +328,17 @@ class _Planner:
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
             rows = "all of `{}`, not the rows before" if is_kept and not query.filters else "`{}`"
             self.notes.append(f"Used {rows.format(about.name)}.")
-        printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        told = self._told(query, cell, str(result.get("stdout") or ""))
+        self.kept = cell.table * (query.do in ("rows", "rename"))
+        self.subject = self.kept or self.subject
+        self.made.append(replace(cell, told=told))
+        self.answers.append(told or f"{cell.purpose}.")
+        bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
+        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
+
+    def _told(self, query: Query, cell: code.Cell, printed: str) -> str:
+        """What a cell printed, in sentences."""
+        printed = _EMPTY.sub("none", printed)
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
         why = "compute" if query.do == "correlation" else "kind"
@@ -337,13 +347,7 @@ class _Planner:
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [*filter(str.strip, printed.splitlines())]
         units = [cell.unit * (": " not in line or line == lines[0]) for line in lines]
-        told = " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
-        self.kept = cell.table * (query.do in ("rows", "rename"))
-        self.subject = self.kept or self.subject
-        self.made.append(replace(cell, told=told))
-        self.answers.append(told or f"{cell.purpose}.")
-        bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
-        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
+        return " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
 
     # -- afterwards --------------------------------------------------------------------------
 

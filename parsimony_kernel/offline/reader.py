@@ -194,7 +194,7 @@ class Reader:
             values = [pair for pair in values if (pair[0], text) in values]
         # One that is no sample is taken as it is quoted.
         is_new = piece.is_quoted and not values and piece.behind in ("is", "=", "==")
-        return [(column, text) for column in self.table.texts] if is_new else values
+        return [(column, text.casefold()) for column in self.table.texts] if is_new else values
 
     def _month(self, piece: Piece) -> list[tuple[Column, int]]:
         """The month of any year that a piece names, where there are dates."""
@@ -243,15 +243,22 @@ class Reader:
             return True
         if piece.is_key or piece.is_quoted or any(v.strip() == text for _, v in values):
             return False
-        first, is_plural = table.columns[0], fold(text) != mine
-        stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
-        is_number = first.is_code or ("int" in first.dtype and is_plural and not is_same)
-        is_id = mine == stem and is_number and not english.part(piece.low)
-        plain = [c for c in columns if mine == fold(c.name) and is_plural and not c.is_measure]
-        is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain))
-        is_many = is_id and not is_one
+        ids = self._ids(piece, columns)
+        is_one = any(self._distinct(c) == 1 for c in ids)
+        first = table.columns[0]
+        is_many = first in ids and (first.is_code or first.is_measure) and not is_one
         no_if(is_many and piece.behind not in ("different", "distinct"), "counted", text)
-        return is_one or (not (columns or is_id) and mine in (named, named[-1:]))
+        return is_one or (not (columns or ids) and mine in (named, named[-1:]))
+
+    def _ids(self, piece: Piece, columns: Sequence[Column]) -> list[Column]:
+        """The columns that may number the rows that a piece names: "orders" of order_no."""
+        mine, first = tuple(map(singular, fold(piece.text))), self.table.columns[0]
+        plural = [c for c in columns if mine == fold(c.name) != fold(piece.text)]
+        stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
+        is_number = first.is_code or (first in plural and "int" in first.dtype)
+        if mine == stem and is_number and not english.part(piece.low):
+            return [first]
+        return [c for c in plural if not c.is_measure]
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""
@@ -265,7 +272,8 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
-        nested = [c.name for c in listed if c.is_nested]
+        objects = [c for c in listed if c.dtype == "object"]
+        nested = [c.name for c in objects if "".join(c.samples).startswith(("[", "{"))]
         no_if(nested, "kind", *nested[:1], "plain values")
         why = "text" if any(c.looks("number") for c in listed) else "kind"
         no_if(not fit, why, spoken(c.name for c in listed), "numbers")
@@ -419,7 +427,7 @@ class Reader:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
         no_if(word == "from" and parts != {"D"}, "from", *(self.raw[mark] for mark in marks))
-        no_if([*values] != sorted(values), "unused", *(self.raw[mark] for mark in marks[:1]))
+        no_if([*values] != sorted(values), "unused", *map(self.raw.get, marks[:1]))
         op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self.query.keep(Filter(column, op, values))
         return True
@@ -445,7 +453,10 @@ class Reader:
         no = "not a value" if any(c.kind == "text" and c.made_of for c in meant) else "not in"
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
-            self.query.keep(Filter(column, no if "not" in said else "in", tuple(values)))
+            is_new = not {*values} <= {*column.samples} and column.kind == "text"
+            no_if(is_new and ("not" in said or values[1:]), "parts")
+            op = no if "not" in said else "said" if is_new else "in"
+            self.query.keep(Filter(column, op, tuple(values)))
             is_many = len({str(v).strip().casefold() for v in values}) > 1
             self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
@@ -537,7 +548,10 @@ class Reader:
         query, groups = self.query, self.query.groups
         # Groups beside a time have no order of their own.
         is_hue = any(g.is_time for g in groups)
-        texts = [g.name for g in groups if g.is_calendar or (g.has_digits and not is_hue)]
+        texts = [g for g in groups if g.kind == "text"]
+        # Periods have digits, and some of them may have no rows.
+        periods = [g for g in texts if not is_hue and re.search(r"\d", " ".join(g.samples))]
+        texts = [g.name for g in texts if g.is_calendar or g in periods]
         is_along = query.window or query.chart in ("line", "area")
         no_if(is_along and texts, "compute", *texts[:1])
         # A month has its year; "per year by start" names the date that the year is of.

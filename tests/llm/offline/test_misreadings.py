@@ -163,6 +163,28 @@ gaps = read("day,sold / 2019-03-01,2 / 2019-04-01,2 / 2024-03-01,12")
 blanks = pd.DataFrame({"shop": ["a", " A", "", "  ", "b", "b"], "paid": [1, 2, 4, 8, 16, 0]})
 """
 
+BOOKINGS = """
+import pandas as pd
+bookings = pd.DataFrame({
+    "booking_id": [1, 2, 2, 3, 4, 5, 6],
+    "guest": ["Ann", "Bo", "  ", "Cy", None, "Ann", "Dee"],
+    "town": ["Bonn", "Oslo", "Rome", "Kiel", "Graz", "Linz", "Lille"],
+    "seats": [1, 2, 3, 4, 5, 6, 7],
+    "price": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 5.0],
+    "start_date": pd.to_datetime([
+        "2023-01-05", "2024-01-06", "2024-03-01", "2023-03-02", "2024-02-02", "2023-12-01",
+        "2024-01-06",
+    ]),
+    "cancelled": ["yes", "no", "no", "yes", "no", "no", "no"],
+    "quarter": ["2024-Q1", "2024-Q3", "2024-Q4", "2024-Q1", "2024-Q3", "2024-Q4", "2024-Q1"],
+    "week": [f"2024-W{n:02}" for n in (1, 3, 4, 1, 3, 4, 1)],
+    "tags": [["a"], ["b"], ["a"], ["c"], ["a"], ["b"], ["b"]],
+    "extras": [{"a": 1}] * 7,
+    "discount": [1, 2, 3, 10, 5, 6, 7],
+    "discount_pct": [10, 20, 10, 5, 6, 7, 8],
+})
+"""
+
 # How an answer or a refusal begins, of each request beside one table.
 BEGINS = {
     DELAYS: [
@@ -297,6 +319,35 @@ SAYS = {
         ("share of fed by strain for swarm", "the share of what"),
         # What some of the rows may be called, where not one word is unknown, or none leads on.
         ("mean honey_kg of the queens and the drones", 'know "'),
+    ],
+    BOOKINGS: [
+        # Cells of spaces are blanks.
+        ("number of rows not Ann", "(guest is not Ann): 3. Rows without guest are left out."),
+        ("mean price except Ann", "(guest is not Ann): 21.67."),
+        # Which years, and the month of what.
+        ("total price in january", "(start date is January of any year): 35."),
+        ("total price in january", "Read 'january' as that of start_date."),
+        ("number of cancelled rows by month", "Read 'month' as that of start_date."),
+        ("first 5", "In the order of the rows, not of any date."),
+        ("last 5 bookings", "In the order of the rows, not of any date."),
+        ("latest booking", "booking may mean its rows"),
+        # Ids that repeat, periods without rows, cells that hold lists.
+        ("average seats per booking", "booking may mean its rows or an amount"),
+        ("line chart of total price by quarter", "can't compute that with quarter"),
+        ("line chart of total price by week", "can't compute that with week"),
+        ("number of rows by day of the week", "Weekdays without rows are left out."),
+        ("number of rows by tags", "tags holds no plain values."),
+        ("how many different extras", "extras holds no plain values."),
+        ("rows with discount of 10%", "discount holds no percentages."),
+        ("total price by guest and publish it as 'Prices, please'", "dataset 'Prices, please'"),
+        # A value that is none of the samples.
+        ("mean price of Lille", 'know "Lille"'),
+        ('mean price where town is "lille"', "Mean price (town is lille): 5."),
+        ('number of rows where town is "Nowhere"', "(town is nowhere): 0."),
+        ('number of rows where town is not "Lille"', "can't use"),
+        ('plot "Lille" by town', 'can\'t use "Lille"'),
+        # Two readings, neither of which the words around it ask for.
+        ("number of rows by month in Lille", 'know "Lille"'),
     ],
     ACCIDENTS: [
         ("plot injured by when", "Highest injured: 2024-05-31, 4."),
