@@ -167,9 +167,8 @@ def offline() -> str:
             "The model `offline` is built in and rule-based: no LLM, no key, no network. It "
             "answers a request only when it can account for every word: as a word from the "
             "table below, a column, a value or a table. Column names are matched loosely; if "
-            "several fit, it asks. Call the rows `rows`, or as the table is called. It knows the "
-            'first values of each column; say any other in quotes, as in `city is "Bergen"`. A '
-            "word with two readings is refused, with both named. It declines "
+            "several fit, it asks. Call the rows `rows`, or as the table is called. A word with "
+            "two readings is refused, with both named. It declines "
             "anything else in one line that names the word and the columns, with two requests "
             "that work on your own columns. It takes one request at a time, each by itself. Rows "
             "that are kept, a chart, a report and a file go on from it in the same cell, as in "

@@ -29,8 +29,8 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
-        kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
-            calendar that comes again.
+        kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, ``nested`` for lists and
+            dictionaries, or ``cycle`` for a part of the calendar that comes again.
         made_of: the columns that it is computed from, by the template ``how``: the parts of a
             difference, the date of a part, the text of a date, the spellings of a text.
         part: the part of a date that it is, by its row in the table of patterns.
@@ -187,6 +187,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)
     is_year &= bool(words.filler("years") & {*words.fold(name)})
     kind = "year" if kind == "number" and is_year else kind
+    is_nested = dtype == "object" and "".join(seen).startswith(("[", "{"))
+    kind = "nested" if is_nested else kind
     is_text = kind == "text" and seen and not dtype.startswith("period")
     shapes = words.table()["dates"].items() if is_text else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
@@ -237,12 +239,6 @@ class Query:
     window: str = ""
     text: str = ""
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether more is asked than which rows to show."""
-        slots = (self.do, self.agg, self.groups, self.window, self.share, self.chart)
-        return any(slots)
 
     def keep(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
@@ -318,7 +314,7 @@ def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {each.__name__: each for each in (capital, words.singular, words.spoken)}
-    env.filters |= {"py": words.literal, "field": _field}
+    env.filters |= {"py": words.literal, "field": _field, "escaped": re.escape}
     env.filters |= {"month": month_name.__getitem__, "quoted": words.quoted}
     env.filters["slug"] = lambda name: "_".join(words.fold(name))[:40].strip("_")
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))

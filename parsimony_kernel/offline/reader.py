@@ -54,7 +54,6 @@ class Reader:
         marks: what the marks stand for, by their text.
         raw: the words and marks as they were written.
         values: the values that the request may name, each with its column.
-        said: the request, with its marks.
         compared: columns of which several values are set side by side.
         bare: columns that no row took.
     """
@@ -66,7 +65,6 @@ class Reader:
     query: Query = field(default_factory=Query)
     marks: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
     bare: list[Column] = field(default_factory=list)
@@ -93,13 +91,21 @@ class Reader:
         table = self.table
         no_if(table.library, "library", table.name, table.library)
         self.query = query = Query(table.name)
-        self.values = [(c, sample) for c in table.texts for sample in c.samples]
-        strange = self._mark()
+        samples = [(c, sample) for c in table.texts for sample in c.samples]
+        self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
+        said, at = list[str](), 0
+        while at < len(self.tokens):
+            mark, size = self._named(at, *["", "", *said][-2:])
+            said += [mark] * bool(mark)
+            at += size
+        # A new name is no word of the request.
+        known = {*english.keywords(), *self.marks, *said * ("rename" in self.raw)}
+        strange = [each for each in said if each[0].isalnum() and each not in known]
         names = [c.name for c in table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
         about = [*(self.raw.get(e, e) for e in strange[:1]), table.name, spoken(names)]
         no_if(strange, "unknown", *about)
-        self.text = text = " ".join(self.said)
+        self.text = text = " ".join(said)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -108,17 +114,23 @@ class Reader:
 
     # -- marks -------------------------------------------------------------------------------
 
-    def _mark(self) -> list[str]:
-        """Write the request with its marks; give the words that are strange."""
-        self.said, self.marks, self.raw = [], {}, {}
-        at = 0
-        while at < len(self.tokens):
-            mark, size = self._named(at, *["", "", *self.said][-2:])
-            self.said += [mark] * bool(mark)
-            at += size
-        # A new name is no word of the request.
-        known = {*english.keywords(), *self.marks, *self.said * ("rename" in self.raw)}
-        return [each for each in self.said if each[0].isalnum() and each not in known]
+    def _looked_up(self) -> list[tuple[Column, str]]:
+        """Look for the words in the texts of the table that are nothing else."""
+        words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
+        # "Entry" and "reading" may be values, "entries" are rows.
+        others = {w for w in english.keywords() if w not in english.filler("rows") or w[-1] == "s"}
+        others |= {name.casefold() for name in self.turn.tables()}
+        # "Max" may be somebody's name, save at the beginning.
+        known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
+        plain = [at for at, each in enumerate(known) if words[at] and not each & others]
+        unknown = [at for at in plain if not self.table.nearly(fold(words[at]))]
+        if not (unknown and self.table.texts):
+            return []
+        pieces = [" ".join(words[at : at + size]) for at in unknown for size in range(1, 5)]
+        why = f"Look for {spoken([repr(words[at]) for at in unknown[:3]], 'or')}"
+        look = code.text("values_like", self.table, list(dict.fromkeys(pieces))[:60])
+        texts = {c.name: c for c in self.table.texts}
+        return [(texts[name], v) for name, v in self.look(look, why) or () if name in texts]
 
     def _plain(self, token: Token) -> str:
         if token.kind == "number":
@@ -192,9 +204,7 @@ class Reader:
         values = [e for e in self.values if english.spelling(e[1]) in same and e[0] not in columns]
         if columns or (piece.is_key and not is_row) or len(text) < 3:
             values = [pair for pair in values if (pair[0], text) in values]
-        # One that is no sample is taken as it is quoted.
-        is_new = piece.is_quoted and not values and piece.behind in ("is", "=", "==")
-        return [(column, text.casefold()) for column in self.table.texts] if is_new else values
+        return values
 
     def _month(self, piece: Piece) -> list[tuple[Column, int]]:
         """The month of any year that a piece names, where there are dates."""
@@ -272,9 +282,7 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
-        objects = [c for c in listed if c.dtype == "object"]
-        nested = [c.name for c in objects if "".join(c.samples).startswith(("[", "{"))]
-        no_if(nested, "kind", *nested[:1], "plain values")
+        no_if(any(c.kind == "nested" for c in listed), "kind", words, "plain values")
         why = "text" if any(c.looks("number") for c in listed) else "kind"
         no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
@@ -453,10 +461,7 @@ class Reader:
         no = "not a value" if any(c.kind == "text" and c.made_of for c in meant) else "not in"
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
-            is_new = not {*values} <= {*column.samples} and column.kind == "text"
-            no_if(is_new and ("not" in said or values[1:]), "parts")
-            op = no if "not" in said else "said" if is_new else "in"
-            self.query.keep(Filter(column, op, tuple(values)))
+            self.query.keep(Filter(column, no if "not" in said else "in", tuple(values)))
             is_many = len({str(v).strip().casefold() for v in values}) > 1
             self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
@@ -465,7 +470,9 @@ class Reader:
 
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
-        query, bare = self.query, self._open()
+        query = self.query
+        slots = (query.do, query.agg, query.groups, query.window, query.share, query.chart)
+        bare = self._open(is_computed=any(slots))
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers = [c for c in bare if c.is_measure]
         is_number = len(bare) == len(numbers) == 1 and not query.sort
@@ -473,7 +480,7 @@ class Reader:
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
             self._compare()
-        elif query.is_computed or (is_number and (query.filters or numbers[0].made_of)):
+        elif any(slots) or (is_number and (query.filters or numbers[0].made_of)):
             self._group(numbers, [c for c in bare if not c.is_measure])
         else:
             no_if(self.compared and {"vs", "versus"} & {*self.raw}, "nothing", self.table.name)
@@ -489,11 +496,11 @@ class Reader:
                 query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
-    def _open(self) -> list[Column]:
+    def _open(self, *, is_computed: bool) -> list[Column]:
         """The columns that no row took; one of yes and no keeps the rows that are so."""
         query = self.query
         bare = [c for c in self.bare if c != query.sort]
-        if query.is_computed or len(bare) == 1:
+        if is_computed or len(bare) == 1:
             # Beside a value its column says nothing.
             used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
             bare = [c for c in bare if c.is_measure or c.flags or c not in used]
@@ -548,10 +555,8 @@ class Reader:
         query, groups = self.query, self.query.groups
         # Groups beside a time have no order of their own.
         is_hue = any(g.is_time for g in groups)
-        texts = [g for g in groups if g.kind == "text"]
         # Periods have digits, and some of them may have no rows.
-        periods = [g for g in texts if not is_hue and re.search(r"\d", " ".join(g.samples))]
-        texts = [g.name for g in texts if g.is_calendar or g in periods]
+        texts = [g.name for g in groups if g.is_calendar or (not is_hue and g.looks("digits"))]
         is_along = query.window or query.chart in ("line", "area")
         no_if(is_along and texts, "compute", *texts[:1])
         # A month has its year; "per year by start" names the date that the year is of.

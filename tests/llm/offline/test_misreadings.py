@@ -191,7 +191,7 @@ BEGINS = {
         ("mean delay", "Mean delay: 18.33 min."),
         # Values that differ in capitals or outer spaces alone are one.
         ("number of runs where track is east", "Number of rows (track is east or East): 3."),
-        ("number of runs from WEST", "The built-in model doesn't know \"WEST\"."),
+        ("number of runs from WEST", "Number of rows (track is West): 1."),
         ("how many runs are late", "Number of rows (late is yes): 2."),
         ("number of runs by late", "Highest number of rows: Yes, 2. no, 2."),
         ("number of runs by track", "Highest number of rows: east, 3."),
@@ -341,13 +341,7 @@ SAYS = {
         ("rows with discount of 10%", "discount holds no percentages."),
         ("total price by guest and publish it as 'Prices, please'", "dataset 'Prices, please'"),
         # A value that is none of the samples.
-        ("mean price of Lille", 'know "Lille"'),
-        ('mean price where town is "lille"', "Mean price (town is lille): 5."),
-        ('number of rows where town is "Nowhere"', "(town is nowhere): 0."),
-        ('number of rows where town is not "Lille"', "can't use"),
-        ('plot "Lille" by town', 'can\'t use "Lille"'),
-        # Two readings, neither of which the words around it ask for.
-        ("number of rows by month in Lille", 'know "Lille"'),
+        ("mean price of Lille", "Mean price (town is Lille): 5."),
     ],
     ACCIDENTS: [
         ("plot injured by when", "Highest injured: 2024-05-31, 4."),
@@ -486,7 +480,7 @@ TRIED: set[str] = set()
         ("bar chart of mean horsepower", "needs a group"),
         ("tell me the growth rate", '"growth"'),
         ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
-        ("7 day rolling mean of price for symbol MSFT", "not each day has one row"),
+        ("7 day rolling mean of price for symbol IBM", "not each day has one row"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
@@ -499,7 +493,9 @@ TRIED: set[str] = set()
         ("most common origin by year", "within groups"),
         ("most popular cylinders", "among numbers"),
         ("number of cars by hour of day", "no times of day"),
-        ("how many cars are Japan or USA, chevrolet", '"chevrolet"'),
+        ("number of Japan and chevrolet citation", "ask in parts"),
+        ("how many cars are Japan or USA, chevrolet citation", "ask in parts"),
+        ("mean horsepower not Japan, chevrolet citation", "ask in parts"),
         ("weight over 1.5k", '"1.5k"'),
         ("heaviest horsepower", "heaviest"),
         ("cheapest car", "cheapest"),
