@@ -189,7 +189,8 @@ def _rows(text: str) -> tuple[str, int, list[list[str]]]:
         even = sum(len(row) == width for row in below) / max(len(below), 1)
         # Decimal commas split lines evenly, too; but then the header line counts as a title.
         worth = (even == 1 and not titles, even * width**0.5, -titles)
-        if width > 1 and even > 0.8 and worth > best:
+        is_table = len(below) > 1 or not titles  # what stands below titles has a row
+        if width > 1 and even > 0.8 and is_table and worth > best:
             best, found = worth, (separator, titles, below)
     return found
 

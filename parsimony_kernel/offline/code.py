@@ -29,8 +29,8 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
-        kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
-            calendar that comes again.
+        kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, ``nested`` for lists and
+            dictionaries, or ``cycle`` for a part of the calendar that comes again.
         made_of: the columns that it is computed from, by the template ``how``: the parts of a
             difference, the date of a part, the text of a date, the spellings of a text.
         part: the part of a date that it is, by its row in the table of patterns.
@@ -89,15 +89,9 @@ class Column:
         return bool(texts) and all(words.clause(kind, each) for each in texts)
 
     @property
-    def is_unordered(self) -> bool:
-        """Whether its texts are numbers or dates, or name parts of the calendar."""
-        return self.kind == "text" and (self.is_calendar or self.looks("amount"))
-
-    @property
     def is_calendar(self) -> bool:
-        """Whether it names months or days; "Q1" and "W01" are in order."""
-        is_plain = self.kind == "text" and not re.search(r"\d", " ".join(self.samples))
-        return is_plain and self.name.casefold() in words.table()["parts"]
+        """Whether it names months, quarters or weeks."""
+        return self.kind == "text" and self.name.casefold() in words.table()["parts"]
 
     @property
     def is_midnight(self) -> bool:
@@ -193,6 +187,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     is_year = all(re.fullmatch(r"(?:1[5-9]|20)\d\d(?:\.0)?", each) for each in seen)
     is_year &= bool(words.filler("years") & {*words.fold(name)})
     kind = "year" if kind == "number" and is_year else kind
+    is_nested = dtype == "object" and "".join(seen).startswith(("[", "{"))
+    kind = "nested" if is_nested else kind
     is_text = kind == "text" and seen and not dtype.startswith("period")
     shapes = words.table()["dates"].items() if is_text else ()
     how = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), "")
@@ -359,8 +355,9 @@ def no_if(is_so: object, why: str, *about: object) -> None:
 
 def no_text(column: Column) -> None:
     """Refuse a column whose texts are numbers, or have another order than that of their letters."""
-    no_if(column.kind == "text" and column.looks("number"), "text", column.name, "numbers")
-    no_if(column.is_unordered, "compute", column.name)
+    is_text = column.kind == "text"
+    no_if(is_text and column.looks("number"), "text", column.name, "numbers")
+    no_if(column.is_calendar or (is_text and column.looks("amount")), "compute", column.name)
 
 
 @dataclass(frozen=True)
@@ -468,10 +465,10 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         # Without a notebook, the request is the first message.
         if role == "user" and (begun or not turn.request):
             # Nothing is left of a turn that was undone, refused or handed back.
-            told = " ".join(t for t in said if not t.startswith(("Undone ", "Not done; ")))
-            last = "".join([t for t in said if not t.startswith("Undone ")][-1:])
+            kept = [t for t in said if not t.startswith("Undone ")]
+            told = " ".join(t for t in kept if not t.startswith("Not done; "))
             request = request_in([message]) or text
-            turn, asked = Transcript(request.strip(), told=told, last=last), ""
+            turn, asked = Transcript(request.strip(), told=told, last="".join(kept[-1:])), ""
         elif role == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             turn.changed += _parsed(text).get("changed") or () if turn.calls else ()

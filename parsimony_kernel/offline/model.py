@@ -159,8 +159,6 @@ class _Planner:
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part)
             is_more = part[: len(self.part)] == self.part
-            is_it = query.sort and {"it", "them"} & {t.text for t in part}
-            no_if(is_it and not (is_more or self.loaded or self.kept), "whole")
             self.part, self.table = part, query.table
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
@@ -191,20 +189,27 @@ class _Planner:
     def _load_file(self, path: str, name: str) -> None:
         kind = words.table()["spellings"]["files"].get(path.casefold().rpartition(".")[2])
         reading = self._sniffed(path, kind) if kind == "excel" else {"options": {}}
+        no_if(name and words.identifier(name) != name.lower(), "unused", name)
         name = name or _named(reading["options"].get("sheet_name", path))
         table, error = self._loaded(path, name, reading)
         # It may be written in another way than pandas expects.
         columns = table.columns if table else ()
         is_odd = any(c.looks("odd") or clause("odd_name", c.name) for c in columns) or not table
+        # Whole lines may stand in one column.
+        lines = [each for c in columns for each in (c.name, *c.samples)] * (len(columns) == 1)
+        is_odd |= any(clause("odd_name", each) for each in lines)
         if kind == "csv" and is_odd and "no such file" not in error:
-            reading = self._sniffed(path, kind)
+            reading = self._sniffed(path, kind, name if table else "")
             if any(reading.values()):
                 table, error = self._loaded(path, name, reading)
                 self.notes.append(f"Read {path} with {in_words(**reading)}.")
         no_if(table is None, "step", f"{path} cannot be read", error[:300] or "It holds no table.")
         assert table is not None
-        header = spoken(c.name for c in table.columns[:1])
-        no_if(len(table.columns) == 1 and clause("odd_name", header), "header", path, header[:60])
+        is_parted = len({len(each.split()) for each in lines}) == 1 and " " in lines[0]
+        is_parted = is_parted and all(re.search(r" -?\d", each) for each in lines[1:])
+        if lines and not reading["options"] and (is_parted or clause("odd_name", lines[0])):
+            self._dropped(name)
+            no_if(True, "header", path, lines[0][:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
         gaps = [f"{c.missing:,} missing in {c.name}" for c in table.columns if c.missing]
         gaps[3:] = ["more in other columns"] * bool(gaps[3:])
@@ -221,14 +226,23 @@ class _Planner:
         table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
         return (None if call.error else table), call.error
 
-    def _sniffed(self, path: str, kind: str) -> dict[str, Any]:
-        """How a text file is written, or which sheet of a workbook is meant."""
+    def _dropped(self, name: str) -> None:
+        """Delete what was read of a file in a way that is not its own."""
+        self._called("run_code", code.arguments(f"del {name}", f"Leave out {name} as it was read"))
+
+    def _sniffed(self, path: str, kind: str, bound: str = "") -> dict[str, Any]:
+        """How a text file is written, or which sheet of a workbook is meant.
+
+        Where that is a question, ``bound``, read in one way, is deleted first.
+        """
         told = self._looked(code.text(f"{kind}_ways", path), f"Look how {path} is written", path)
         no_if(told is None and kind == "excel", "sheets", path)
         ways = {each.pop("says"): each for each in told or [{"says": "", "options": {}}]}
         many = "has {} sheets" if kind == "excel" else "can be read in {} ways"
         question = f"{path} {many.format(len(ways))}. Which one?"
         if len(ways) > 1:
+            if bound:
+                self._dropped(bound)
             return dict(ways[self.turn.choose(question, [*ways])])
         return {"options": {}} if kind == "excel" else dict(ways.popitem()[1])
 
@@ -314,7 +328,17 @@ class _Planner:
         if is_kept or (len(self._originals()) > 1 and about.name != self.subject):
             rows = "all of `{}`, not the rows before" if is_kept and not query.filters else "`{}`"
             self.notes.append(f"Used {rows.format(about.name)}.")
-        printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        told = self._told(query, cell, str(result.get("stdout") or ""))
+        self.kept = cell.table * (query.do in ("rows", "rename"))
+        self.subject = self.kept or self.subject
+        self.made.append(replace(cell, told=told))
+        self.answers.append(told or f"{cell.purpose}.")
+        bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
+        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
+
+    def _told(self, query: Query, cell: code.Cell, printed: str) -> str:
+        """What a cell printed, in sentences."""
+        printed = _EMPTY.sub("none", printed)
         printed = re.sub(r"(?m)^[ .]+$", "Others too", printed)
         is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
         why = "compute" if query.do == "correlation" else "kind"
@@ -323,13 +347,7 @@ class _Planner:
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [*filter(str.strip, printed.splitlines())]
         units = [cell.unit * (": " not in line or line == lines[0]) for line in lines]
-        told = " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
-        self.kept = cell.table * (query.do in ("rows", "rename"))
-        self.subject = self.kept or self.subject
-        self.made.append(replace(cell, told=told))
-        self.answers.append(told or f"{cell.purpose}.")
-        bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
-        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
+        return " ".join(words.sentence(*each, periods) for each in zip(lines, units, strict=True))
 
     # -- afterwards --------------------------------------------------------------------------
 

@@ -10,12 +10,38 @@ is a no as well.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import Column, Filter, Query, Table, Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
+
+
+class Piece(NamedTuple):
+    """Words of a request that may be a name, and what stands around them."""
+
+    text: str
+    is_quoted: bool
+    before: str
+    behind: str
+    after: str
+
+    @property
+    def low(self) -> str:
+        """Its words, for comparing."""
+        return " ".join(fold(self.text))
+
+    @property
+    def is_key(self) -> bool:
+        """Whether the patterns have it as a word; one in capitals is a name."""
+        return self.low in english.keywords() and not (self.is_quoted or self.text[1:].isupper())
+
+    @property
+    def is_of(self) -> bool:
+        """Whether it says whose a column is: "temp_max of weather"."""
+        is_column = self.before == "rows" or self.before[:1] == "C"
+        return is_column and self.behind in ("of", "in", "from")
 
 
 @dataclass
@@ -62,21 +88,24 @@ class Reader:
             raise why from None
 
     def _read(self) -> Query:
-        no_if(self.table.library, "library", self.table.name, self.table.library)
-        self.query = query = Query(self.table.name)
-        said = self.marked().split()
+        table = self.table
+        no_if(table.library, "library", table.name, table.library)
+        self.query = query = Query(table.name)
+        samples = [(c, sample) for c in table.texts for sample in c.samples]
+        self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
+        said, at = list[str](), 0
+        while at < len(self.tokens):
+            mark, size = self._named(at, *["", "", *said][-2:])
+            said += [mark] * bool(mark)
+            at += size
         # A new name is no word of the request.
-        known = {*english.keywords(), *said * ("rename" in self.raw)}
-        strange = [e for e in said if e[0].isalnum() and e not in (*self.marks, *known)]
-        is_noun = len({*strange}) == 1 and clause("nouns", strange[0])
-        if is_noun and self._called(strange[0]):
-            mark = self.mark("T", self.table.name, self.raw[strange[0]])
-            said, strange = [mark if e in strange else e for e in said], []
-        self.text = text = " ".join(said)
-        names = [c.name for c in self.table.columns]
+        known = {*english.keywords(), *self.marks, *said * ("rename" in self.raw)}
+        strange = [each for each in said if each[0].isalnum() and each not in known]
+        names = [c.name for c in table.columns]
         names[8:] = [f"{len(names[8:])} more"] * bool(names[8:])
-        about = [*(self.raw.get(e, e) for e in strange[:1]), self.table.name, spoken(names)]
+        about = [*(self.raw.get(e, e) for e in strange[:1]), table.name, spoken(names)]
         no_if(strange, "unknown", *about)
+        self.text = text = " ".join(said)
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
@@ -84,17 +113,6 @@ class Reader:
         return query
 
     # -- marks -------------------------------------------------------------------------------
-
-    def marked(self) -> str:
-        """Write the request with its marks."""
-        samples = [(c, sample) for c in self.table.texts for sample in c.samples]
-        self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
-        said, at = list[str](), 0
-        while at < len(self.tokens):
-            mark, size = self._named(at, " ".join(said[-2:]))
-            said += [mark] * bool(mark)
-            at += size
-        return " ".join(said)
 
     def _looked_up(self) -> list[tuple[Column, str]]:
         """Look for the words in the texts of the table that are nothing else."""
@@ -124,7 +142,7 @@ class Reader:
         if token.low in english.filler("rows"):
             return "rows"
         if token.kind == "sign":
-            return "" if token.text in "?.:$€£" else token.text
+            return "" if token.text in "?.:" else token.text
         if token.text == "A" and token is not self.tokens[0]:
             return "A"  # it may be a value, and is no article
         self.raw.setdefault(token.low, token.text)
@@ -145,115 +163,112 @@ class Reader:
         self.raw[mark] = words or str(value)
         return mark
 
-    def _named(self, at: int, behind: str) -> tuple[str, int]:
+    def _named(self, at: int, before: str, behind: str) -> tuple[str, int]:
         """Mark the longest name that begins with the token there, with its length."""
         for size in range(min(8, len(self.tokens) - at), 0, -1):
-            piece = self.tokens[at : at + size]
-            kinds = {each.kind for each in piece}
-            text = " ".join(each.bare for each in piece)
+            tokens = self.tokens[at : at + size]
+            kinds = {each.kind for each in tokens}
             others = {"word", "date", "number" if size > 1 else "quoted"}
-            is_name = kinds != {"number"} and kinds <= others
+            if kinds == {"number"} or not kinds <= others:
+                continue
+            text = " ".join(each.bare for each in tokens)
             after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
-            if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
-                return mark, size
+            piece = Piece(text, "quoted" in kinds, before, behind, after)
+            found = self._readings(piece)
+            if letter := self._meant(piece, found):
+                return self.mark(letter, found[letter], text), size
         return self._plain(self.tokens[at]), 1
 
-    def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
-        """Mark what ``text`` names: the table, a column, a part of a date, a value, a month."""
-        words, (before, _, behind) = fold(text), behind.rpartition(" ")
-        low, parts = " ".join(words), english.table()["parts"].items()
-        found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
-        exact = self.table.called(text)
-        is_key = low in english.keywords() and not is_quoted and not text[1:].isupper()
-        is_named = any(fold(c.name) == words for c in exact)
-        # Behind "temp_max of", "weather" is the table, whatever its columns are called.
-        is_of = before[:1] == "C" and behind in ("of", "in", "from")
-        is_own = is_of or not is_named or "rows" in self.raw
-        if text.casefold() == self.table.name.casefold() and is_own:
-            # Where a column is called so too, in the singular, its values may be meant as well.
-            is_counted = behind in english.filler("counted") or after in ("per", "by")
-            is_counted = is_counted and behind[:1] != "N" and "rows" not in (before, behind)
-            if exact and is_counted and not (is_of or self._distinct(exact[0]) == 1):
-                return self.mark("C", exact, text)
-            return self.mark("T", self.table.name, text)
-        is_plain = not (is_key or is_quoted or text in {v.strip() for _, v in self.values})
-        if is_plain and (rows := self._rows(text, exact, found, behind)):
-            return rows
-        # All spellings of a value are meant.
-        same = (english.spelling(text), singular(english.spelling(text)))
-        values = [pair for pair in self.values if english.spelling(pair[1]) in same]
-        # The total of a column, where a column is called total as well.
-        is_count = clause("counts", f"{low} {after}")
-        is_total = is_key and english.aggregate(low) and self.table.nearly(fold(after))
-        # A column or a value that is called like a word of the request.
-        about = [c.name for c in exact if fold(c.name) == words] + [c.name for c, _ in values]
-        is_said = is_quoted or is_count or is_total or english.aggregate(behind)
-        is_word = not is_said and clause("words", f"{before} {behind}|{low}|{after}")
-        is_word |= low == "time" and behind == "over" and not any(c.is_time for c in exact)
-        # "Total score" beside a column score may be its total.
-        first, _, rest = low.partition(" ")
-        is_word |= bool(english.aggregate(first) and self.table.called(rest) and not is_said)
-        no_if(about and is_word, "named", text, *about)
-        if exact and not (is_count or is_total):
-            other = [c for c, v in values if v == text and is_named and c not in exact]
-            is_its = behind[:1] == "C" and {*other} & {*self.marks[behind]}
-            if other and (is_its or is_of or behind in ("is", "=", "==")):
-                return self.mark("V", values, text)
-            is_column = behind in ("by", "per", "rename") or english.aggregate(behind)
-            no_if(other and not is_column, "both", text, *(c.name for c in [*other[:1], *exact]))
-            return self.mark("C", exact, text)
-        if found:
-            return self.mark("P", found[-1], text)
-        is_row = low in english.filler("rows")
-        if (is_key and not is_row) or len(text) < 3:
-            written = [c for c, value in values if value == text]
-            values = [pair for pair in values if pair[0] in written]
-        owners, owner = [c for c, _ in values], [c.name for c, _ in values[:1]]
-        # "In" behind another column is no value, whatever a column of directions holds.
-        is_apart = behind != "is" and not (behind[:1] == "C" and {*owners} & {*self.marks[behind]})
-        if is_key and is_apart and not {*owners} & {*self.table.called(after)}:
-            no_if(owners and (text != low or is_row), "value", text, *owner, "a word")
-            owners = []
-        partly = [] if is_key or is_quoted else self.table.nearly(words)
-        measures = [c.name for c in partly if c.is_measure]
-        if measures and not english.aggregate(behind):
-            no_if(owners, "value", text, *owner, f"the column {spoken(measures, 'or')}")
-        month = next((i for i, m in enumerate(english.MONTHS) if low in (m, m[:3])), 0)
-        is_date = self.table.times[:1] and self.table.times[0].kind == "date"
-        no_if(month and after.isdigit(), "month", text)
-        if month and is_date and (low != "may" or behind in english.filler("months")):
-            named = [c.name for c in self.table.texts if c in owners or c.name.lower() == "month"]
-            no_if(named, "value", text, *named[:1], "a month")
-            return self.mark("M", [(code.part_of(self.time(text), "month_name"), month)], text)
-        if owners and not measures:
-            return self.mark("V", values, text)
-        return self.mark("C", partly, text) if partly else ""
+    def _readings(self, piece: Piece) -> dict[str, Any]:
+        """List what a piece may name, by the letter of its mark; a word of the request has none."""
+        text, low, is_key = piece.text, piece.low, piece.is_key
+        # "Total price" is a total, beside a column that is called total as well.
+        is_total = is_key and english.aggregate(low) and self.table.nearly(fold(piece.after))
+        columns = [] if is_total else self.table.called(text)
+        values = self._values(piece, columns)
+        if self._is_table(piece, columns, values):
+            return {"T": self.table.name}
+        part, month = "" if columns else english.part(low), self._month(piece)
+        # A part of its name stands for a column. Beside a value it must be that of a measure.
+        near = [] if is_key or piece.is_quoted or month else self.table.nearly(fold(text))
+        near = [c for c in near if c.is_measure or not values]
+        near += [c for c in self.table.texts if month and c.name.lower() == "month"]
+        is_word = is_key and not (part or month or any(c.is_time for c in columns))
+        found = {"C": columns or near, "V": values, "P": part, "M": month, "word": is_word}
+        return {letter: meaning for letter, meaning in found.items() if meaning}
 
-    def _rows(self, text: str, exact: Sequence[Column], parts: Sequence[str], behind: str) -> str:
-        """Mark what ``text`` counts: the rows that are called so."""
-        mine, named = (tuple(map(singular, fold(each))) for each in (text, self.table.name))
-        first, is_plural = self.table.columns[0], fold(text) != mine
+    def _values(self, piece: Piece, columns: Sequence[Column]) -> list[tuple[Column, str]]:
+        """All spellings of a value; of a word, a column or an abbreviation the one written."""
+        text, is_row = piece.text, piece.low in english.filler("rows")
+        same = {english.spelling(text), singular(english.spelling(text))}
+        values = [e for e in self.values if english.spelling(e[1]) in same and e[0] not in columns]
+        if columns or (piece.is_key and not is_row) or len(text) < 3:
+            values = [pair for pair in values if (pair[0], text) in values]
+        return values
+
+    def _month(self, piece: Piece) -> list[tuple[Column, int]]:
+        """The month of any year that a piece names, where there are dates."""
+        months = (at for at, name in enumerate(english.MONTHS) if piece.low in (name, name[:3]))
+        month = next(months, 0)
+        no_if(month and piece.after.isdigit(), "month", piece.text)
+        is_month = piece.low != "may" or piece.behind in english.filler("months")
+        if not (month and is_month and any(c.kind == "date" for c in self.table.times)):
+            return []
+        return [(code.part_of(self.time(piece.text), "month_name"), month)]
+
+    def _meant(self, piece: Piece, found: dict[str, Any]) -> str:
+        """Choose the reading that the words around it ask for, or refuse; empty for a word."""
+        text, behind, low = piece.text, piece.behind, piece.low
+        columns, owners = found.get("C", []), [c for c, _ in found.get("V", ())]
+        beside = self.table.called(piece.after) + (self.marks[behind] if behind[:1] == "C" else [])
+        if owners and (behind in ("is", "=", "==") or piece.is_of or {*owners} & {*beside}):
+            return "V"
+        is_column = behind in ("by", "per", "which", "rename") or piece.after in ("is", "=", "==")
+        if is_column or english.aggregate(piece.before if behind == "of" else behind):
+            found = {k: v for k, v in found.items() if k in "CP"} or found
+        elif {"V", "word"} == {*found} and text == low and low not in english.filler("rows"):
+            return ""
+        elif not piece.is_quoted and (owners or any(fold(c.name) == fold(text) for c in columns)):
+            # "Total score" beside a column score may be its total.
+            first, _, rest = low.partition(" ")
+            is_total = english.aggregate(first) and self.table.called(rest)
+            around = f"{piece.before} {behind}|{low}|{piece.after}"
+            found |= {"word": True} if is_total or clause("words", around) else {}
+        names = {"C": columns, "V": owners}
+        kinds = english.table()["readings"]
+        about = [kinds[e].format(*(c.name for c in names.get(e, ()))) for e in found]
+        no_if(about[1:], "named", text, spoken(about, "or"))
+        return next(iter({*found} - {"word"}), "")
+
+    def _is_table(self, piece: Piece, columns: Sequence[Column], values: Sequence[Any]) -> bool:
+        """Whether a piece is the name of the table, or what its rows are called."""
+        text, table = piece.text, self.table
+        mine, named = (tuple(map(singular, fold(each))) for each in (text, table.name))
+        is_same = any(fold(c.name) == fold(text) for c in columns)
+        # Where a column is called so too, its values may be meant as well.
+        is_counted = piece.behind in english.filler("counted")
+        is_counted |= piece.after in ("per", "by") and piece.behind[:1] != "N"
+        is_own = piece.is_of or not (columns and (is_same or is_counted))
+        if text.casefold() == table.name.casefold() and is_own:
+            return True
+        if piece.is_key or piece.is_quoted or any(v.strip() == text for _, v in values):
+            return False
+        ids = self._ids(piece, columns)
+        is_one = any(self._distinct(c) == 1 for c in ids)
+        first = table.columns[0]
+        is_many = first in ids and (first.is_code or first.is_measure) and not is_one
+        no_if(is_many and piece.behind not in ("different", "distinct"), "counted", text)
+        return is_one or (not (columns or ids) and mine in (named, named[-1:]))
+
+    def _ids(self, piece: Piece, columns: Sequence[Column]) -> list[Column]:
+        """The columns that may number the rows that a piece names: "orders" of order_no."""
+        mine, first = tuple(map(singular, fold(piece.text))), self.table.columns[0]
+        plural = [c for c in columns if mine == fold(c.name) != fold(piece.text)]
         stem = tuple(singular(w) for w in fold(first.name) if w not in english.filler("codes"))
-        is_number = "int" in first.dtype and is_plural and fold(text) != fold(first.name)
-        is_id = mine == stem and not parts and (first.is_code or is_number)
-        # Loans of `library_loans` are numbered by "loan".
-        is_own = mine == named[-1:] and "int" in exact[0].dtype if exact else False
-        plain = [c for c in exact if mine == fold(c.name) and (is_own or not c.is_measure)]
-        is_one = any(self._distinct(c) == 1 for c in ([first] if is_id else plain[:1] * is_plural))
-        if is_id and is_plural and not is_one and behind not in ("different", "distinct"):
-            is_one = self._called(text, f"different {first.name}")
-            count = "" if behind in ("many", "of", "count") else "number of "
-            if not is_one:
-                return f"{count}different {self.mark('C', [first], text)}"
-        is_called = is_one or (not (exact or is_id) and mine in (named, named[-1:]))
-        return self.mark("T", self.table.name, text) if is_called else ""
-
-    def _called(self, word: str, other: str = "something else") -> bool:
-        """Ask whether ``word`` is what the rows are called."""
-        question = f"What are the {word!r} of `{self.table.name}`?"
-        is_so = self.turn.choose(question, ["its rows", other], holds=True) == "its rows"
-        self.query.notes += [f"Read {word!r} as its rows"] * is_so
-        return is_so
+        is_number = first.is_code or (first in plural and "int" in first.dtype)
+        if mine == stem and is_number and not english.part(piece.low):
+            return [first]
+        return [c for c in plural if not c.is_measure]
 
     def _distinct(self, column: Column) -> float:
         """The number of different values of a column, by that of the rows that are kept."""
@@ -267,6 +282,7 @@ class Reader:
         listed, words = self.marks[mark], self.raw[mark]
         fit = [c for c in listed if want != "measure" or c.kind in ("number", "year", "boolean")]
         fit = [c for c in fit if want != "group" or not c.is_measure] or fit
+        no_if(any(c.kind == "nested" for c in listed), "kind", words, "plain values")
         why = "text" if any(c.looks("number") for c in listed) else "kind"
         no_if(not fit, why, spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
@@ -289,8 +305,9 @@ class Reader:
         times = [*times, *years * bool(re.fullmatch(r"\d{4}|year", why))]
         named = [c for c in times if any(c in of for m, of in self.marks.items() if m[0] == "C")]
         column = self.one_of(f"Which date do you mean for {why!r}?", named or times)
-        is_other = column.kind == "year" and not named and fold(column.name) != ("year",)
-        self.query.notes += [f"Read {why!r} as {column.name}"] * is_other
+        is_other = not (named or {*fold(column.name)} <= english.filler("dates"))
+        of = "that of " if column.kind == "date" else ""
+        self.query.notes += [f"Read {why!r} as {of}{column.name}"] * is_other
         return column
 
     def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
@@ -305,9 +322,6 @@ class Reader:
         def taken(found: re.Match[str]) -> str:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
-            if many := said.get("many"):  # which the next row counts
-                is_rows = self._called(self.raw[many], f"different {self.pick(many).name}")
-                return "number of rows" if is_rows else f"number of different {many}"
             is_meant = found[0].strip() and self._take({**row, **said})
             return str(row.get("says", "~")) if is_meant else found[0]
 
@@ -325,16 +339,7 @@ class Reader:
             return False
         if ("op" in said or "a" in said) and not self._keep(said):
             return False
-        slots = {"ascending": "low" in said, **said.get("set", {})}
-        given = [slot for slot in ("chart", "limit", "size") if slot in said]
-        slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
-        slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
-        # Any word for a function that is none of the table's counts rows.
-        slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
-        once = ["do", "agg", "limit", *["chart"] * ("chart" in said)]
-        no_if(any(slots.get(slot) and getattr(query, slot) for slot in once), "parts")
-        for slot, value in slots.items():
-            setattr(query, slot, getattr(query, slot) or value)
+        self._set(said)
         marks = re.findall(r"C\w\d+", said.get("cs", ""))
         is_any = query.agg == "nunique" or query.do in ("rename", "describe", "missing")
         query.columns += [self.pick(mark, "" if is_any else "measure") for mark in marks]
@@ -354,6 +359,20 @@ class Reader:
             code.no_text(query.sort)
             query.ascending = query.ascending or not (query.limit or "down" in said)
         return True
+
+    def _set(self, said: english.Row) -> None:
+        """Set the plain slots, those that are one thing only once."""
+        query = self.query
+        slots = {"ascending": "low" in said, **said.get("set", {})}
+        given = [slot for slot in ("chart", "limit", "size") if slot in said]
+        slots |= {slot: self.marks.get(said[slot], said[slot]) for slot in given}
+        slots |= {"text": self.raw.get(said["text"], said["text"])} if "text" in said else {}
+        # Any word for a function that is none of the table's counts rows.
+        slots |= {"agg": english.aggregate(said["agg"]) or "count"} if "agg" in said else {}
+        once = ["do", "agg", "limit", *["chart"] * ("chart" in said)]
+        no_if(any(slots.get(slot) and getattr(query, slot) for slot in once), "parts")
+        for slot, value in slots.items():
+            setattr(query, slot, getattr(query, slot) or value)
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
@@ -415,10 +434,8 @@ class Reader:
         elif marks:
             no_if(parts != {"year"}, "kind", column.name, "dates")
             no_if(column.kind not in ("number", "year"), "kind", column.name, "numbers")
-        if word == "from" and parts != {"D"}:
-            choices = [f"{each} {self.raw[marks[0]]}" for each in ("in", "since")]
-            word = self.turn.choose(f"{spoken(choices, 'or')}?".capitalize(), choices).split()[0]
-        no_if([*values] != sorted(values), "unused", *(self.raw[mark] for mark in marks[:1]))
+        no_if(word == "from" and parts != {"D"}, "from", *(self.raw[mark] for mark in marks))
+        no_if([*values] != sorted(values), "unused", *map(self.raw.get, marks[:1]))
         op = english.operators().get(word) or english.table()["spellings"]["dated"].get(word, word)
         self.query.keep(Filter(column, op, values))
         return True
@@ -441,9 +458,10 @@ class Reader:
         is_mixed = "not" in said or not either or re.search(" (?:,|and) ", said["v"])
         no_if(len(meant) > 1 and is_mixed, "parts")
         self.query.any_of |= len(meant) > 1
+        no = "not a value" if any(c.kind == "text" and c.made_of for c in meant) else "not in"
         for column, values in meant.items():
             no_if(len({*values}) < len(values), "parts")
-            self.query.keep(Filter(column, "not in" if "not" in said else "in", tuple(values)))
+            self.query.keep(Filter(column, no if "not" in said else "in", tuple(values)))
             is_many = len({str(v).strip().casefold() for v in values}) > 1
             self.compared += [column] if is_many and not (either or "not" in said) else []
         return True
@@ -452,121 +470,123 @@ class Reader:
 
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
-        query, compared = self.query, self.compared
-        used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        bare = [c for c in self.bare if c != query.sort]
-        is_group = query.agg or query.groups or query.window or query.share or query.do
-        if is_group or query.chart or len(bare) == 1:
-            # Beside a value its column says nothing.
-            bare = [c for c in bare if c.is_measure or c.flags or c not in used]
-        for column in (c for c in bare if c.flags):
-            self.query.keep(Filter(column, "true"))
-        bare = [c for c in bare if not c.flags]
+        query = self.query
+        slots = (query.do, query.agg, query.groups, query.window, query.share, query.chart)
+        bare = self._open(is_computed=any(slots))
         no_if(query.any_of and len(query.filters) != 2, "parts")
-        numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
-        is_open = len(bare) == 1 and numbers and (query.filters or numbers[0].made_of)
+        numbers = [c for c in bare if c.is_measure]
+        is_number = len(bare) == len(numbers) == 1 and not query.sort
         if query.do not in ("", "aggregate"):
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
-            query.groups = [*(c for c in compared if c not in query.groups), *query.groups]
-        elif is_group or query.chart or (is_open and not query.sort):
-            self._group(numbers, others)
+            self._compare()
+        elif any(slots) or (is_number and (query.filters or numbers[0].made_of)):
+            self._group(numbers, [c for c in bare if not c.is_measure])
         else:
-            no_if(compared and {"vs", "versus"} & {*self.raw}, "nothing", self.table.name)
+            no_if(self.compared and {"vs", "versus"} & {*self.raw}, "nothing", self.table.name)
             is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
-            bare = [c for c in self.bare if c in bare or c == query.sort]
-            query.do, query.columns = "rows", query.columns or bare
+            query.do = "rows"
+            query.columns = query.columns or [c for c in self.bare if c in (*bare, query.sort)]
+        self._check_slots()
+        self._check_groups()
         self._check()
         if query.do == "aggregate":
             if query.chart or query.window or "over time" in self.text:  # which comes first
                 query.groups.sort(key=lambda c: not c.is_time)
             self._compute()
 
+    def _open(self, *, is_computed: bool) -> list[Column]:
+        """The columns that no row took; one of yes and no keeps the rows that are so."""
+        query = self.query
+        bare = [c for c in self.bare if c != query.sort]
+        if is_computed or len(bare) == 1:
+            # Beside a value its column says nothing.
+            used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
+            bare = [c for c in bare if c.is_measure or c.flags or c not in used]
+        for column in (c for c in bare if c.flags):
+            query.keep(Filter(column, "true"))
+        return [c for c in bare if not c.flags]
+
+    def _compare(self) -> None:
+        """Group by what is set side by side, where there is no other group."""
+        own = {group.base for group in self.query.groups}
+        others = [c for c in self.compared if c.base not in own]
+        no_if(others and (own or others[1:]), "parts")
+        self.query.groups += others
+
     def _group(self, numbers: list[Column], others: list[Column]) -> None:
         """Numbers by groups, or of everything; or their share, which must be clear of what."""
-        query, kept = self.query, len(self.query.filters)
+        query, kept = self.query, self.query.filters
         no_if(query.do and not (query.agg or query.columns or numbers), "nothing", self.table.name)
         no_if(others and (query.groups or not query.chart), "unused", *(c.name for c in others[:1]))
-        query.do = "aggregate"
-        if query.window or (query.chart == "line" and not (query.groups or others)):
+        query.do, query.groups = "aggregate", query.groups or others
+        if query.window or (query.chart == "line" and not query.groups):
             # It runs along the time, for each of the other groups.
             is_along = any(g.is_time for g in query.groups)
             # Filters may leave gaps, which a growth must not bridge.
-            is_other = query.filters or (query.groups and not is_along)
+            is_other = kept or (query.groups and not is_along)
             # Years that are numbers are no groups of their own.
             is_number = any(g.kind == "number" for g in query.groups)
             no_if(is_number or (query.window == "growth" and is_other), "parts")
             query.groups += [] if is_along else [self.time("time")]
-        query.groups += [each for each in others if each not in query.groups]
-        own = {group.base for group in query.groups}
-        # "By zone for cash and card" may be of both together, or of each.
-        is_apart = query.chart or any(g.is_time for g in query.groups) or not own
-        is_pooled = {"combined", "together"} & {*self.raw} or not is_apart
-        no_if({c.base for c in self.compared} - own and is_pooled, "parts")
-        query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
+        self._compare()
         is_unused = query.columns or query.agg == "count"
         no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
-        of = [f.column.base for f in query.filters if "missing" not in f.op]
-        # "Share of the electric cars by zone": of all cars of each zone.
-        is_mixed = query.columns or own & {*of} or any(c.is_time for c in of)
-        is_said = query.share == "within" or clause("within", self.text)
-        is_within = bool(own and kept and is_said and not is_mixed)
-        query.share = query.share and ("within" if is_within else "whole")
-        is_of_all = is_within or bool(query.groups) != bool(kept)
-        is_of_all = is_of_all and (kept < 2 or query.any_of) and not query.groups[1:]
-        is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
+
+    def _check_slots(self) -> None:
+        """A share is of groups, or of rows that are kept; what is ranked is one order of rows."""
+        query, kept, limit = self.query, self.query.filters, self.query.limit
+        is_of_all = bool(query.groups) != bool(kept) and not query.groups[1:]
+        is_of_all = is_of_all and (not kept[1:] or query.any_of)
         # The share of a column of 0 and 1 may be that of each group's rows.
-        is_clear = is_clear and not any(
-            {*c.samples} in ({"0"}, {"1"}, {"0", "1"}) for c in query.columns
-        )
+        is_flag = any({*c.samples} <= {"0", "1"} for c in query.columns)
+        is_clear = is_of_all and query.agg in ("", "count", "sum") and not is_flag
         no_if(query.share and (query.window or not is_clear), "share")
+        is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
+        is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
+        no_if(limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
+        no_if(limit is not None and (limit < 1 or limit % 1), "unused", limit)
+        no_if(limit and query.do == "aggregate" and len(query.groups) > 1, "parts")
+
+    def _check_groups(self) -> None:
+        """No group says the same as another, and those along an axis have an order."""
+        query, groups = self.query, self.query.groups
+        # Groups beside a time have no order of their own.
+        is_hue = any(g.is_time for g in groups)
+        # Periods have digits, and some of them may have no rows.
+        texts = [g.name for g in groups if g.is_calendar or (not is_hue and g.looks("digits"))]
+        is_along = query.window or query.chart in ("line", "area")
+        no_if(is_along and texts, "compute", *texts[:1])
+        # A month has its year; "per year by start" names the date that the year is of.
+        for each in [g for g in groups if g.part in ("", "year")]:
+            others = [g for g in groups if g.base == each.base and g.part]
+            if any(g.part != each.part and (not each.part or g.kind != "cycle") for g in others):
+                groups.remove(each)
+        keys = {query.window * g.base.is_time or g.name for g in groups}
+        no_if(len(keys) < len(groups), "parts")
+        # Beside other dates, "in March by start time" may name the date that March is of.
+        dated = {f.column.base for f in query.filters if f.column.part} & {*groups}
+        no_if(dated and self.table.times[1:], "parts")
 
     def _check(self) -> None:
         """Every slot is of use, and something was asked."""
         query = self.query
         is_single = query.do == "aggregate" and not query.groups
-        kind = english.table()["kinds"]["number" if is_single else query.do]
+        no_if(query.chart and is_single, "chart")
+        kinds = english.table()["kinds"]
+        kind = kinds["number" if is_single else query.do]
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
-        is_other = query.ascending or {g.kind for g in query.groups} - {"text", "boolean"}
-        no_if(query.text and is_other, "parts")
         no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
-        is_sorted = query.sort and query.sort.kind not in ("text", "boolean")
-        is_ranked = is_sorted or (query.do == "aggregate" and (query.agg or query.columns))
-        no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
-        no_if(
-            query.limit is not None and (query.limit < 1 or query.limit % 1), "unused", query.limit
-        )
-        no_if(query.chart and is_single, "chart")
-        no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
-        signs = {t.text for t in self.tokens} & {*"$€£"}
-        used = [f.column for f in query.filters if f.op[0] in "<>=b"] or query.columns
-        same = {"", *signs, *map(english.table()["spellings"]["money"].get, signs)}
-        other = [c.name for c in used if signs and c.unit.lower() not in same]
-        no_if(other, "money", *other[:1])
-        is_along = query.window or query.chart in ("line", "area")
-        # Groups beside a time have no order of their own.
-        is_hue = any(g.is_time for g in query.groups)
-        texts = [g.name for g in query.groups if g.is_calendar or (g.is_unordered and not is_hue)]
-        no_if(is_along and texts, "compute", *texts[:1])
-        # A month has its year; "per year by start" names the date that the year is of.
-        for each in [g for g in query.groups if g.part in ("", "year")]:
-            others = [g for g in query.groups if g.base == each.base and g.part]
-            if any(g.part != each.part and (not each.part or g.kind != "cycle") for g in others):
-                query.groups.remove(each)
-        keys = {query.window * g.base.is_time or g.name for g in query.groups}
-        no_if(len(keys) < len(query.groups), "parts")
-        # Beside other dates, "in March by start time" may name the date that March is of.
-        dated = {f.column.base for f in query.filters if f.column.part} & {*query.groups}
-        no_if(dated and self.table.times[1:], "parts")
-        slots = {slot for each in english.table()["kinds"].values() for slot in each}
-        for slot in slots & {*vars(query)}:
+        for slot in {slot for each in kinds.values() for slot in each} & {*vars(query)}:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), "parts")
+        is_told = query.do == "head" and self.table.times
+        query.notes += ["In the order of the rows, not of any date"] * bool(is_told)
         is_undrawn = any(g.is_time or g.part for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
@@ -586,28 +606,27 @@ class Reader:
             is_even = is_one and self.look(code.text("is_even", query, time), why) is True
             no_if(not is_even, "rolling", time.label)
         elif not query.columns:
-            no_if(query.window and not query.agg, "unused", query.window)
-            is_said = clause("rows", self.text) or query.filters or query.agg or self.bare
-            no_if(not is_said, "nothing", self.table.name)
-            is_amount = {*fold(self.table.name)} & english.filler("amounts") and not query.filters
-            is_open = is_amount or any(g.is_measure for g in query.groups)
-            no_if(is_open and not query.agg, "counted", self.table.name)
-            query.agg = query.agg or "count"
-        elif not query.agg and (query.share or query.window == "cumulative"):
-            query.agg = "sum"
+            self._count()
         elif not query.agg:
             along = next((g for g in query.groups if g.is_time and not g.part), None)
-            is_date = along is not None and along.kind == "date"
-            is_over = is_date and not query.chart and "over time" in self.text
-            drawn = query.chart in ("line", "auto") or is_over
-            drawn = drawn and not (query.window or query.limit)
-            if along and drawn and (query.groups[1:] or self._distinct(along) == 1):
+            is_line = query.chart in ("line", "auto") and not (query.window or query.limit)
+            if query.share or query.window == "cumulative":
+                query.agg = "sum"
+            elif along and is_line and (query.groups[1:] or self._distinct(along) == 1):
                 query.do, query.chart = "line", "line"
             else:
                 query.agg = code.function_of(query, self.turn)
-        is_counted = query.agg in ("", "count") and not re.search("differ|distinct|uniq", self.text)
-        if query.columns == query.groups and is_counted:
-            query.agg, query.columns = "count", []
         years = [c.name for c in query.columns if c.kind == "year"]
         no_if(query.agg == "sum" and years, "compute", *years)
-        query.ascending |= query.agg == "min" and not (query.limit or query.text)
+        query.ascending |= query.agg == "min" and not query.limit
+
+    def _count(self) -> None:
+        """Count the rows, where nothing else may be meant."""
+        query, name = self.query, self.table.name
+        no_if(query.window and not query.agg, "unused", query.window)
+        is_said = clause("rows", self.text) or query.filters or query.agg or self.bare
+        no_if(not is_said, "nothing", name)
+        is_amount = {*fold(name)} & english.filler("amounts") and not query.filters
+        is_open = is_amount or any(g.is_measure for g in query.groups)
+        no_if(is_open and not query.agg, "counted", name)
+        query.agg = query.agg or "count"

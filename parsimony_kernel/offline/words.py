@@ -105,6 +105,12 @@ def aggregate(word: str) -> str:
     return next((f for f, words in functions().items() if re.fullmatch(words, word.strip())), "")
 
 
+def part(low: str) -> str:
+    """Name the part of a date that a word stands for; empty for any other word."""
+    parts = table()["parts"].items()
+    return next((name for name, row in parts if re.fullmatch(row.get("words", "-"), low)), "")
+
+
 _FILES = "|".join(table()["spellings"]["files"])
 _KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
 MONTHS = [name.lower() or "-" for name in month_name]

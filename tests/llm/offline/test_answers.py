@@ -193,6 +193,8 @@ async def test_time_bars_have_room_and_lines_follow_time(
 ) -> None:
     axis = spec(await drawn(tables, request_))["encoding"]["x"]
     assert (axis.get("timeUnit", ""), axis["type"]) == (x, kind)
+    # JupyterLab's Vega writes a month once for each tick in it.
+    assert kind == "ordinal" or axis["axis"]["tickMinStep"] == 28 * 86_400_000
 
 
 async def test_last_integer_bin_holds_one(tables: Notebook) -> None:
@@ -239,25 +241,14 @@ async def test_column_count_gives_rows(tables: Notebook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "truth"),
+    "request_",
     [
-        ("share of fed by strain", {"Carnica": 100, "Buckfast": 0}),
-        ("what % of rows with swarm are fed per strain", None),
-        ("% of rows with swarm per strain", {"Carnica": 40.0, "Buckfast": 40.0}),
-        ("what share of rows are mites by strain as a bar chart", {"Carnica": 20, "Buckfast": 20}),
-        ("share of rows with honey_kg above 95 by hive", None),
-        ("share of rows with honey_kg above 95 per hive",
-         {"H1": 0, "H2": 0, "H3": 0, "H4": 0, "H5": 50}),
+        "share of fed by strain",
+        "what % of rows with swarm are fed per strain",
+        "% of rows with swarm per strain",
+        "share of rows with honey_kg above 95 per hive",
     ],
-)  # fmt: skip
-async def test_share_within_groups_is_of_all_rows_of_the_group(
-    notebook: Notebook, request_: str, truth: dict[str, float] | None
-) -> None:
+)
+async def test_share_within_groups_is_refused(notebook: Notebook, request_: str) -> None:
     await notebook.run(HIVES)
-    if truth is None:
-        assert "share of what" in (await notebook.ask(request_)).arguments["rationale"]
-        return
-    turn = await done(notebook, request_)
-    assert "share of rows within each" in turn.summary
-    found = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
-    assert dict(found.itertuples(index=False)) == pytest.approx(truth)
+    assert (await notebook.ask(request_)).ending == "return_unable"

@@ -90,6 +90,9 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("a|b\n1.5|x\n", "sep='|'.", "float64"),
         ('a,b\n"1,500",x\n"2,000",y\n', "thousands=','.", "int64"),
         ("a,b\n1.5,x\n", "", "float64"),
+        ("Report of 2024\n\na;b\n1;2\n3;4\n", "sep=';', skiprows=2.", "int64"),
+        ("a\nred;blue\ngreen\na;b;c\n", "", "str"),
+        ("a\nMain St 12\nHigh St 3\n", "", "str"),
     ],
 )
 async def test_file_dialect_is_detected_and_told(
@@ -116,6 +119,30 @@ async def test_numbers_with_a_sign_keep_their_decimals(
     (small.folder / "data.csv").write_text(text)
     await done(small, "load data.csv")
     assert small["data"]["a"].sum() == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("city temp wind\nOslo 3 7\nRome 14 2\n", "its header is 'city temp wind'"),
+        ("k;v\na;1.234\nb;2.250\n", "data.csv can be read in 2 ways"),
+    ],
+)
+async def test_header_that_holds_the_separator_is_never_loaded(
+    small: Notebook, text: str, said: str
+) -> None:
+    (small.folder / "data.csv").write_text(text)
+    turn = await small.ask("load data.csv")
+    assert said in str(turn.arguments)
+    assert "data" not in small.executor.variables()
+
+
+@pytest.mark.parametrize("name", ["print", "sum", "pd", "json"])
+async def test_no_builtin_or_module_is_bound(small: Notebook, name: str) -> None:
+    (small.folder / "data.csv").write_text("a,b\n1,2\n")
+    turn = await small.ask(f"load data.csv as {name}")
+    assert f'can\'t use "{name}"' in turn.arguments["rationale"]
+    assert name not in small.executor.variables()
 
 
 async def test_ambiguous_date_is_asked_about(small: Notebook) -> None:

@@ -47,7 +47,7 @@ from offline_notebook import Notebook, encodings
         ("how many people have no bonus", ""),
         ("how many people without rank", ""),
         ("number of people hired from 2020-05-01", "hired >= '2020-05-01'"),
-        ("number of people hired from 2020-05", "'2020-05-01' <= hired < '2020-06-01'"),
+        ("number of people hired from 2020-05", ""),
         ("first 5 people after sorting by salary", ""),
         ("sort people by salary then first 5", ""),
         ("departments with the highest salary", ""),
@@ -84,8 +84,8 @@ async def test_earlier_misreadings_are_right_or_refused(
 
 async def test_from_a_year_may_be_in_it_or_since(staff: Notebook) -> None:
     turn = await staff.ask("number of people hired from 2020")
-    assert turn.choices == ["in 2020", "since 2020"]
-    turn = await staff.reply("since 2020")
+    assert turn.arguments["rationale"] == "Say 'in 2020' or 'since 2020'."
+    turn = await staff.ask("number of people hired since 2020")
     assert number(turn) == (staff["people"].hired.dt.year >= 2020).sum()
 
 
@@ -156,10 +156,33 @@ flags["late"], flags["fine"] = flags["late"].astype("boolean"), float("nan")
 seen = read("year,month,hurt / 2023,November,2 / 2023,December,4 / 2024,March,6 / 2024,November,7")
 clubs = read("sort,membership,fee / club,Member,1 / team,Non-member,7 / club,Non-member,2")
 tips = read("guest,guests,nights,tip,tip %,time / Ann,1,2,1,5,09:00 / Bob,2,4,2,6,08:00")
+sky = read("city,Temp min,Temp max,wait min / Oslo,1,5,9 / Rome,3,14,3")
 runs = read("date,site,temp / 2024-01-01,x,1 / 2024-01-02,x,2 / 2024-01-01,y,3 / 2024-01-02,y,4")
 scores = read("type,score,total_score,grade / exam,1,10,7 / test,2,30,7 / exam,3,50,8")
 gaps = read("day,sold / 2019-03-01,2 / 2019-04-01,2 / 2024-03-01,12")
 blanks = pd.DataFrame({"shop": ["a", " A", "", "  ", "b", "b"], "paid": [1, 2, 4, 8, 16, 0]})
+"""
+
+BOOKINGS = """
+import pandas as pd
+bookings = pd.DataFrame({
+    "booking_id": [1, 2, 2, 3, 4, 5, 6],
+    "guest": ["Ann", "Bo", "  ", "Cy", None, "Ann", "Dee"],
+    "town": ["Bonn", "Oslo", "Rome", "Kiel", "Graz", "Linz", "Lille"],
+    "seats": [1, 2, 3, 4, 5, 6, 7],
+    "price": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 5.0],
+    "start_date": pd.to_datetime([
+        "2023-01-05", "2024-01-06", "2024-03-01", "2023-03-02", "2024-02-02", "2023-12-01",
+        "2024-01-06",
+    ]),
+    "cancelled": ["yes", "no", "no", "yes", "no", "no", "no"],
+    "quarter": ["2024-Q1", "2024-Q3", "2024-Q4", "2024-Q1", "2024-Q3", "2024-Q4", "2024-Q1"],
+    "week": [f"2024-W{n:02}" for n in (1, 3, 4, 1, 3, 4, 1)],
+    "tags": [["a"], ["b"], ["a"], ["c"], ["a"], ["b"], ["b"]],
+    "extras": [{"a": 1}] * 7,
+    "discount": [1, 2, 3, 10, 5, 6, 7],
+    "discount_pct": [10, 20, 10, 5, 6, 7, 8],
+})
 """
 
 # How an answer or a refusal begins, of each request beside one table.
@@ -173,8 +196,7 @@ BEGINS = {
         ("number of runs by late", "Highest number of rows: Yes, 2. no, 2."),
         ("number of runs by track", "Highest number of rows: east, 3."),
         ("how many different tracks", "Number of different values of track: 2."),
-        ("share of the late runs by track",
-         "Highest share of rows within each track (late is yes): east, 66.67 %."),
+        ("share of the late runs by track", "The built-in model can't tell the share of what"),
         ("total load by track", "Highest total load: east, 85 t."),
         ("which line has the fewest runs in 2022", "Lowest number of rows of those with any ("),
         ('mean "load (t)" by line', "Highest mean load: S1, 25 t."),
@@ -186,15 +208,15 @@ BEGINS = {
     ],
     STOCK: [
         # A word of the request that is a value or a column as well.
-        ("return the top 3 rows by total", "'return' may be of type, or a word"),
-        ("mean total for both shelves", "'both' may be of type, or a word"),
-        ("total stock by shelf", "'total' may be of total, or a word"),
-        ("paid over 5 M", "'M' may be of size, or a word"),
+        ("return the top 3 rows by total", "'return' may be a value of type or a word"),
+        ("mean total for both shelves", "'both' may be a value of type or a word"),
+        ("total stock by shelf", "'total' may be the column total or a word"),
+        ("paid over 5 M", "'M' may be a value of size or a word"),
         ('total "total" by shelf', "Highest total: C, 110."),
         ("rows with type return", "Rows (type is return): 2 of 6."),
-        ("show the last 2 rows", "The last 2 rows of stock."),
+        ("show the last 2 rows", "'last' may be the column last or a word"),
         ("how many m", "Number of rows (size is M or m): 4."),
-        ("mean total for entry", "'entry' may be a value of kind, or a word"),
+        ("mean total for entry", "'entry' may be a value of kind or a word"),
         ("mean total where kind is entry", "Mean total (kind is Entry): 20."),
         ("how many records", "Number of rows: 6."),
         ("!insured", 'The built-in model can\'t use "!"'),
@@ -220,8 +242,8 @@ BEGINS = {
         ("total refund excluding lamps", "Total refund (product is not lamp): 5."),
         ("returns except ok lamps", 'The built-in model can\'t use "except"'),
         # Words of the request that are values as well.
-        ("check missing refund", "'check' may be of note, or a word"),
-        ("returns by region in a new chart", "'new' may be of state, or a word"),
+        ("check missing refund", "'check' may be a value of note or a word"),
+        ("returns by region in a new chart", "'new' may be a value of state or a word"),
         ("mean refund of new returns", "Mean refund (state is new): 3."),
         # Lists that don't go together, or are one.
         ("total refund and lamps by region", "The built-in model can't bring this together"),
@@ -238,8 +260,8 @@ BEGINS = {
         ("sort returns by when", "The built-in model can't compute that with when."),
         ("line chart of mean refund by when", "The built-in model can't compute that with when."),
         # Another currency, a turned span, no row, a share of 0 and 1.
-        ("returns with cost over $5", "cost_eur may be in another currency"),
-        ('returns with "fee (CZK)" over €1500', "fee (CZK) may be in another currency"),
+        ("returns with cost over $5", 'The built-in model can\'t use "with over $"'),
+        ('returns with "fee (CZK)" over €1500', 'The built-in model can\'t use "with over €"'),
         ("returns with cost over 5", "Rows (cost > 5): 1 of 3."),
         ("returns with refund between 5 and 3", 'The built-in model can\'t use "5"'),
         ("top 0 returns by refund", 'The built-in model can\'t use "0"'),
@@ -249,7 +271,7 @@ BEGINS = {
         ("mean refund by region, then sort by region", "The built-in model takes one request"),
         ("how many lamps, then mean refund", "The built-in model takes one request at a time"),
         ("returns of lamps, then mean refund", "Rows (product is lamp): 2 of 3. Mean refund: 3.5."),
-        ("sort it by refund", "The built-in model takes each request by itself"),
+        ("sort it by refund", 'The built-in model can\'t use "sort it"'),
         ("mean refund by region, then publish returns as 'All'",
          "Highest mean refund: South, 5. Saved as `mean_refund_by_region`. Published the dataset"),
         ("publish mean refund by region as 'A' and number of returns by region as 'B'",
@@ -264,7 +286,7 @@ SAYS = {
         ("mean Mark where Pupil is Mark", "(Pupil is Mark): 1."),
         ("average Mark of Mark", "(Pupil is Mark): 1."),
         ("mean Mark by Pupil", "Highest mean Mark: Bo, 3."),
-        ("Mark", "say 'Pupil is Mark', or 'by Mark' or 'mean Mark'"),
+        ("Mark", "the column Mark or a value of Pupil"),
     ],
     FIRMS: [
         ("total sales by year", "Highest total sales: 1999, 8."),
@@ -273,7 +295,7 @@ SAYS = {
     LOANS: [
         ("loans per branch", "Highest number of rows: A, 2."),
         ("mean days of the loans", "Mean days: 5."),
-        ("libraries by branch", "What are the 'libraries'"),  # the table's name says whose loans
+        ("libraries by branch", 'know "libraries"'),  # the table's name says whose loans
     ],
     HIVES: [
         ("fed and not fed", "ask in parts"),
@@ -286,7 +308,7 @@ SAYS = {
         ("average honey_kg there", '"there"'),
         ("us average honey_kg", '"us"'),
         # Its order is that of the ids.
-        ("number of rows by fee, highest first", "ask in parts"),
+        ("number of rows by fee, highest first", '"highest first"'),
         ("hives per strain", "can't use"),
         ("share of hives with swarm", "can't use"),
         ("overall honey_kg", 'know "overall"'),
@@ -295,10 +317,31 @@ SAYS = {
         # The share within each strain, or that of the whole.
         ("share of swarm by strain", "the share of what"),
         ("share of fed by strain for swarm", "the share of what"),
-        ("share of fed by fed", "the share of what"),
         # What some of the rows may be called, where not one word is unknown, or none leads on.
         ("mean honey_kg of the queens and the drones", 'know "'),
-        ("how many swarmers predicted", 'know "swarmers"'),
+    ],
+    BOOKINGS: [
+        # Cells of spaces are blanks.
+        ("number of rows not Ann", "(guest is not Ann): 3. Rows without guest are left out."),
+        ("mean price except Ann", "(guest is not Ann): 21.67."),
+        # Which years, and the month of what.
+        ("total price in january", "(start date is January of any year): 35."),
+        ("total price in january", "Read 'january' as that of start_date."),
+        ("number of cancelled rows by month", "Read 'month' as that of start_date."),
+        ("first 5", "In the order of the rows, not of any date."),
+        ("last 5 bookings", "In the order of the rows, not of any date."),
+        ("latest booking", "booking may mean its rows"),
+        # Ids that repeat, periods without rows, cells that hold lists.
+        ("average seats per booking", "booking may mean its rows or an amount"),
+        ("line chart of total price by quarter", "can't compute that with quarter"),
+        ("line chart of total price by week", "can't compute that with week"),
+        ("number of rows by day of the week", "Weekdays without rows are left out."),
+        ("number of rows by tags", "tags holds no plain values."),
+        ("how many different extras", "extras holds no plain values."),
+        ("rows with discount of 10%", "discount holds no percentages."),
+        ("total price by guest and publish it as 'Prices, please'", "dataset 'Prices, please'"),
+        # A value that is none of the samples.
+        ("mean price of Lille", "Mean price (town is Lille): 5."),
     ],
     ACCIDENTS: [
         ("plot injured by when", "Highest injured: 2024-05-31, 4."),
@@ -320,8 +363,8 @@ SAYS = {
         ("total fine", "fine holds no values in these rows."),
         ("mean nights by guests", "Highest mean nights: 2, 4."),
         ("mean tip by guest", "Highest mean tip: Bob, 2."),
-        ("chart mean nights over time", "'time' may be of time, or a word"),
-        ("total score by grade in scores", "'total score' may be of total_score, or a word"),
+        ("chart mean nights over time", "'time' may be the column time or a word"),
+        ("total score by grade in scores", "'total score' may be the column total_score or a word"),
         ('total "score" by grade in scores', "Highest total score: 7, 3."),
         ("mean score of exam", "Mean score (type is exam): 2."),
         ("growth of total sold by year", "2024 none"),
@@ -329,6 +372,9 @@ SAYS = {
         ("total paid by shop", "and blanks are left out."),
         ("number of different shops in blanks", "Number of different values of shop: 2."),
         ("blanks where shop is missing", "Rows (shop is missing): 2 of 6."),
+        ("highest temp by city", "Which column of `sky` do you mean by 'temp'?"),
+        ("highest temp min", "Highest Temp min: 3."),
+        ("highest wait min", "Highest wait: 9 min."),
     ],
 }
 
@@ -508,25 +554,15 @@ async def test_what_rows_are_called_is_not_added_up(notebook: Notebook, request_
 
 
 @pytest.mark.parametrize(
-    ("request_", "rows", "different"),
-    [
-        ("how many hives", "Number of rows: 10.", "different values of hive: 5."),
-        ("how many hives are Carnica", "(strain is Carnica): 5.", "(strain is Carnica): 5."),
-        (
-            "how many pests by fed",
-            "number of rows: no, 5. yes, 5.",
-            "values of pest: no, 1. yes, 1.",
-        ),
-    ],
+    "request_", ["how many hives", "how many hives are Carnica", "how many pests by fed"]
 )
 async def test_number_of_a_column_is_that_of_rows_or_of_its_values(
-    notebook: Notebook, request_: str, rows: str, different: str
+    notebook: Notebook, request_: str
 ) -> None:
-    for at, told in enumerate((rows, different)):
-        await notebook.run(HIVES)
-        notebook.answers.clear()
-        turn = await notebook.ask(request_)
-        assert told in (await notebook.reply(turn.choices[at])).summary
+    await notebook.run(HIVES)
+    assert (
+        "Say 'different' before a column" in (await notebook.ask(request_)).arguments["rationale"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -568,8 +604,9 @@ async def test_ids_that_repeat_are_no_rows(
 ) -> None:
     await notebook.run(ORDERS.replace("order_no", numbered))
     turn = await notebook.ask(request_)
-    assert turn.choices == ["its rows", f"different {numbered}"]
-    told = (await notebook.reply(turn.choices[1])).summary
+    assert "orders may mean its rows or an amount" in turn.arguments["rationale"]
+    of = request_.removeprefix("how many ")
+    told = (await notebook.ask(f"number of different {of}")).summary
     assert "umber of different values of order" in told
 
 
@@ -598,15 +635,11 @@ spans = pd.DataFrame({"month": pd.period_range("2024-01", periods=3, freq="M"), 
         ("total cost_usd by shop and month", "Months without rows in a group are left out."),
         ("total cost_usd by month for b", "Months without such rows are left out."),
         ("total cost_usd by month since april 2024", "2024-04, 1 usd. Saved"),
-        (
-            "share of trips that are open by month",
-            "that condition counts as not met. Used",
-        ),
         ("growth of total cost_usd by month", ": 2024-02, 400 %. Saved"),
         ("number of trips that are not open", ": 1. Rows without open are left out."),
         # The unit of what the money is of, and money that is text.
-        ("trips with cost_usd over $2", "Rows (cost > 2): 2 of 4."),
-        ("tons with load_kg over $2", "leave the sign out"),
+        ("trips with cost_usd over $2", '"with over $"'),
+        ("tons with load_kg over $2", '"with over $"'),
         ("trips with kg over 2", "kg holds numbers as text"),
         # Nouns of no rows.
         ("total cost_usd in euros", 'know "euros"'),
@@ -689,28 +722,20 @@ async def test_years_beside_dates_are_not_taken_for_them(
 
 
 @pytest.mark.parametrize(
-    ("request_", "noun", "told"),
+    ("request_", "noun"),
     [
-        ("queens with honey_kg above 45", "queens", "Rows (honey > 45): 6 of 10."),
-        ("top 3 colonies by honey_kg", "colonies", "Rows: 3 of 10."),
-        ("number of boxes by fed", "boxes", "number of rows: no, 5."),
-        ("how many swarmers", "swarmers", "Number of rows: 10."),
-        ("how many draws", "draws", "Number of rows: 10."),
+        ("queens with honey_kg above 45", "queens"),
+        ("top 3 colonies by honey_kg", "colonies"),
+        ("number of boxes by fed", "boxes"),
+        ("how many swarmers", "swarmers"),
     ],
 )
 async def test_what_the_rows_may_be_called_is_not_guessed(
-    notebook: Notebook, request_: str, noun: str, told: str
+    notebook: Notebook, request_: str, noun: str
 ) -> None:
-    """It is asked once; the answer holds for the notebook."""
     await notebook.run(HIVES)
-    unknown = f'know "{noun}". `hives` has the columns'
-    for reply, said in (("something else", unknown), ("its rows", f"Read '{noun}' as its rows.")):
-        notebook.answers.clear()
-        turn = await notebook.ask(request_)
-        assert turn.arguments["question"] == f"What are the '{noun}' of `hives`?"
-        assert turn.choices == ["its rows", "something else"]
-        assert said in f"{(await notebook.reply(reply)).arguments}"
-    assert told in (await done(notebook, request_)).summary
+    turn = await notebook.ask(request_)
+    assert f'know "{noun}". `hives` has the columns' in turn.arguments["rationale"]
 
 
 async def test_sorting_rows_leaves_their_spellings(notebook: Notebook) -> None:
