@@ -1,8 +1,10 @@
 """Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
-from collections.abc import Iterable, Sequence, Set
+import os
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
@@ -115,6 +117,20 @@ def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState
     return inverse, left
 
 
+def reversal(path: Path) -> Callable[[], object] | None:
+    """Return a function that restores what is at a path now; ``None`` if nothing can.
+
+    A folder is restored without its files.
+    """
+    if path.is_dir() and not path.is_symlink():
+        return partial(path.mkdir, parents=True, exist_ok=True)
+    if not os.path.lexists(path):
+        return partial(durable.remove, path)
+    with suppress(OSError):
+        return None if path.is_symlink() else partial(_write, path, durable.read(path))
+    return None
+
+
 def _state(path: Path, folder: Path) -> FileState:
     if not path.is_file():
         return FileState(path, folder)
@@ -131,12 +147,15 @@ def _put_back(state: FileState) -> bool:
     if not state.was:
         durable.remove(state.path)
         return True
-    data = durable.read(state.folder / state.was)
-    if state.path.is_file():
-        durable.rewrite(state.path, lambda _: data)  # keeps its mode
-    else:
-        durable.replace(state.path, data)
+    _write(state.path, durable.read(state.folder / state.was))
     return True
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.is_file():
+        durable.rewrite(path, lambda _: data)  # keeps its mode
+    else:
+        durable.replace(path, data)
 
 
 def _sha(path: Path) -> str:

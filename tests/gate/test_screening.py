@@ -143,6 +143,16 @@ def test_deletion_target_is_named_relative_to_workspace(code: str, what: str) ->
     assert [each.what for each in reaches(code) if each.kind is ReachKind.deletion] == [what]
 
 
+def test_watched_deletion_where_nothing_is_is_left_to_the_hook(tmp_path: Path) -> None:
+    code = "import shutil\nshutil.rmtree('old', ignore_errors=True)\nshutil.move('new', '../b')"
+    told = preview(code, workspace=tmp_path, is_watched=True)
+    assert [each.kind for each in told] == [ReachKind.outside_write]
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    told = preview(code, workspace=tmp_path, is_watched=True)
+    assert [each.kind for each in told] == [ReachKind.deletion] * 2
+
+
 def test_deletion_target_resolves_earlier_bindings() -> None:
     bound = {"target": Path("/home/ada/work/old/a.csv"), "wipe": shutil.rmtree}
     assert reaches("import os\nos.remove(target)", namespace=bound)[0].what == "os.remove old/a.csv"
