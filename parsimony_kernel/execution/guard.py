@@ -238,7 +238,7 @@ class StatementGuard(Keeper):
             return f"it had already consumed {names}, which can't be rewound, so it isn't run again"
         if acts:
             with ours():
-                for put_back in reversed(self._removed.values()):
+                for put_back in filter(None, reversed(self._removed.values())):
                     put_back()
                 self.permit.ended()
             self._put_back = acts
@@ -303,10 +303,12 @@ class StatementGuard(Keeper):
         """Keep what is about to be removed, or moved to another path."""
         for path in map(Path, paths):
             is_folder_moved = len(paths) > 1 and path.is_dir()
-            inside = islice(path.rglob("*"), _MAX_FILES) if is_folder_moved else ()
-            kept = [self.permit.keep(str(each)) for each in (path, *inside)]
-            can_return = all(kept) and not is_folder_moved and path.is_relative_to(self._workspace)
-            self._removed[str(path)] = reversal(path) if can_return else None
+            inside = [*islice(path.rglob("*"), _MAX_FILES)] if is_folder_moved else []
+            some = inside if len(inside) < _MAX_FILES else []  # a part of them is of no use
+            kept = [self.permit.keep(str(each)) for each in (path, *some)]
+            can_return = all(kept) and not is_folder_moved
+            back = reversal(path, Path(self._workspace)) if can_return else None
+            self._removed.setdefault(str(path), back)
 
     def _settle(self) -> None:
         """Record the end of the statement, whatever its outcome."""

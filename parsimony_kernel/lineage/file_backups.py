@@ -1,6 +1,5 @@
 """Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -117,18 +116,19 @@ def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState
     return inverse, left
 
 
-def reversal(path: Path) -> Callable[[], object] | None:
-    """Return a function that restores what is at a path now; ``None`` if nothing can.
+def reversal(path: Path, workspace: Path) -> Callable[[], object] | None:
+    """Return a function that restores what is at a path now, or ``None``.
 
-    A folder is restored without its files.
+    What is outside the workspace, a link, and a file without a copy can't be restored. A folder is
+    restored without its files.
     """
-    if path.is_dir() and not path.is_symlink():
+    if path.is_symlink() or not path.is_relative_to(workspace):
+        return None
+    if path.is_dir():
         return partial(path.mkdir, parents=True, exist_ok=True)
-    if not os.path.lexists(path):
-        return partial(durable.remove, path)
-    with suppress(OSError):
-        return None if path.is_symlink() else partial(_write, path, durable.read(path))
-    return None
+    state = FileState(path, workspace / ARTIFACT_FOLDER / "replaced", _sha(path))
+    has_copy = not state.was or (state.folder / state.was).is_file()
+    return partial(_put_back, state) if has_copy else None
 
 
 def _state(path: Path, folder: Path) -> FileState:
@@ -147,15 +147,12 @@ def _put_back(state: FileState) -> bool:
     if not state.was:
         durable.remove(state.path)
         return True
-    _write(state.path, durable.read(state.folder / state.was))
-    return True
-
-
-def _write(path: Path, data: bytes) -> None:
-    if path.is_file():
-        durable.rewrite(path, lambda _: data)  # keeps its mode
+    data = durable.read(state.folder / state.was)
+    if state.path.is_file():
+        durable.rewrite(state.path, lambda _: data)  # keeps its mode
     else:
-        durable.replace(path, data)
+        durable.replace(state.path, data)
+    return True
 
 
 def _sha(path: Path) -> str:
