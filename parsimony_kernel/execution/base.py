@@ -537,8 +537,11 @@ class CellExecution:
     def _failure(self) -> ExceptionObject | None:
         if (held := self.held) is not None:
             message = f"stopped before this: {held.sentence}"
-            if self.statement_guard is not None and self.statement_guard.permit.is_dry:
+            permit = None if self.statement_guard is None else self.statement_guard.permit
+            if permit is not None and permit.is_dry:
                 message = f"a dry run changes nothing: it stopped before {held.what}"
+            elif permit is not None and (why := permit.why_not):
+                message += f" {why[:1].upper()}{why[1:].removesuffix('.')}."
             at: dict[str, Any] = {"line": held.line, "source_line": held.source_line}
             return ExceptionObject(name="PermissionError", message=message, **at)
         if self.error is None and self.reason is None:

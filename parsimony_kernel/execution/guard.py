@@ -13,9 +13,10 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any
@@ -38,9 +39,10 @@ from parsimony_kernel.execution.run_scope import OURS as _OURS
 from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
 from parsimony_kernel.execution.side_effects import Keeper
 from parsimony_kernel.lineage.checkpoint import Change
-from parsimony_kernel.lineage.file_backups import FileState
+from parsimony_kernel.lineage.file_backups import FileState, reversal
 
 _MAX_SOURCE = 200
+_MAX_FILES = 1_000
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
 _PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
 _READING = names("network", "gets")
@@ -75,7 +77,7 @@ def computing(workspace: Path) -> Iterator[None]:
 
 class _Computing(Keeper):
     def check(self, event: str, found: side_effects.Target, by: side_effects.Caller) -> None:
-        raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
+        raise PermissionError(f"it may not reach {found.what}: compute it in code, which asks")
 
 
 def is_watching() -> bool:
@@ -154,6 +156,10 @@ class StatementGuard(Keeper):
         self._is_resolved = False
         # Side effects of the current statement.
         self._left: list[Reach] = []
+        # The paths that it removed or moved, and what brings each back; ``None`` if nothing can.
+        self._removed: dict[str, Callable[[], object] | None] = {}
+        # Those of its side effects that were undone when it was held.
+        self._put_back: list[Reach] = []
         self._leaving = threading.Lock()
         self._is_over = True
 
@@ -174,9 +180,9 @@ class StatementGuard(Keeper):
             with ours():
                 self._check_databases(self._begin(part))
             yield part
-            self._settle()
             if self.held is not None:  # the code has caught the stop
                 raise Held
+            self._settle()
 
     def end(self, error: BaseException | None, note: Callable[[str], None]) -> None:
         """Close the guard after the code ended, and roll back the statement that was held.
@@ -189,7 +195,7 @@ class StatementGuard(Keeper):
             side_effects.watch_environment(-1)
             note(self.refused())
         # After an interruption from outside, the outcome of the statement's effects is unknown.
-        if error is not None and not isinstance(error, INTERRUPTIONS):
+        if self.held is None and error is not None and not isinstance(error, INTERRUPTIONS):
             self._settle()
         if self.held is None:
             self._restore = None
@@ -206,7 +212,7 @@ class StatementGuard(Keeper):
         permit.held, permit.why_not = self.held, self._why_not()
         if permit.held is None or permit.why_not or permit.open_end:
             return None
-        left = tuple(each.sentence for each in permit.left)
+        left = tuple(each.sentence for each in permit.left if each not in self._put_back)
         paused = Paused(self._cell.rest(self.at), permit.sha(permit.held), left=left)
         if before is not None:
             paused.changes, paused.files = before.changes, before.files
@@ -214,9 +220,14 @@ class StatementGuard(Keeper):
         return paused
 
     def _why_not(self) -> str:
-        """Return why the held statement can't be run again; empty when it can."""
-        if self._left and not only_reads(read(self._text), self._namespace()):
-            told = " ".join(each.sentence for each in self._left)
+        """Return why the held statement can't be run again; empty when it can.
+
+        Files of the workspace that it only removed or moved are put back for that.
+        """
+        acts = [each for each in self._left if not self._only_reads(each)]
+        removes = all(each.kind is ReachKind.deletion for each in acts)
+        if acts and not (removes and all(self._removed.values())):
+            told = " ".join(each.sentence for each in acts)
             return f"this already happened and isn't repeated: {told}"
         if self._restore is None:
             return "what it had changed was not saved, so it isn't run again"
@@ -225,7 +236,19 @@ class StatementGuard(Keeper):
         if moved:
             names = ", ".join(sorted(moved))
             return f"it had already consumed {names}, which can't be rewound, so it isn't run again"
+        if acts:
+            with ours():
+                for put_back in filter(None, reversed(self._removed.values())):
+                    put_back()
+                self.permit.ended()
+            self._put_back = acts
         return ""
+
+    def _only_reads(self, reach: Reach) -> bool:
+        """Whether a side effect of the statement only reads: a program or a deletion never does."""
+        if reach.kind is not ReachKind.network:
+            return False
+        return only_reads(read(self._text), self._namespace())
 
     @property
     def _text(self) -> str:
@@ -233,16 +256,19 @@ class StatementGuard(Keeper):
 
     def check(self, event: str, found: side_effects.Target, by: side_effects.Caller) -> None:
         """Raise to stop the code before a side effect that is not allowed."""
-        kind, what = found
+        kind, what, does, paths = found
         if os.getpid() != self._process:
             self.refuse(what)
         if self._is_over:
             raise PermissionError(f"this code has ended and may no longer reach {what}")
         if self.held is not None:
             raise Held
-        reach = self._reach(kind, what, by)
-        if kind is ReachKind.deletion:
-            reach = replace(reach, does="moves files" if event == "os.rename" else "deletes files")
+        # The approval of ``shutil.rmtree`` covers what it removes below its folder.
+        is_inner = event in ("os.remove", "os.rmdir") and "shutil" in by.modules
+        if is_inner and any(map(Path(paths[0]).is_relative_to, self._removed)):
+            self._keep(paths)
+            return
+        reach = replace(self._reach(kind, what, by), does=does)
         if kind is ReachKind.network and self._is_resolved and side_effects.ip_address_of(what):
             return
         approved = self.permit.approved
@@ -253,6 +279,7 @@ class StatementGuard(Keeper):
         if not is_refused and (is_allowed or self.permit.allows(reach, lines)):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
             with self._leaving:
+                self._keep(paths)
                 self._leave(reach)
             return
         self.held = reach
@@ -262,25 +289,32 @@ class StatementGuard(Keeper):
 
     def _leave(self, reach: Reach) -> None:
         """Record a side effect before it happens (write-ahead)."""
-        if reach.kind is ReachKind.deletion:
-            self.permit.keep(str(self.permit.workspace / reach.what))
         same = ((each.kind, each.what) == (reach.kind, reach.what) for each in self._left)
         if reach.kind not in ACTING or any(same):
             return
-        text = self._text
-        # Only network access counts as a read: a program or a deletion never does.
-        reads = reach.kind is ReachKind.network and only_reads(read(text), self._namespace())
-        key = self.permit.leaving(reach, text, reads)
+        key = self.permit.leaving(reach, self._text, self._only_reads(reach))
         if key:
             self.held, self.permit.open_end = reach, key
             raise Held
         self._left.append(reach)
         self.permit.left.append(reach)
 
+    def _keep(self, paths: Sequence[str]) -> None:
+        """Keep what is about to be removed, or moved to another path."""
+        for path in map(Path, paths):
+            is_folder_moved = len(paths) > 1 and path.is_dir()
+            inside = [*islice(path.rglob("*"), _MAX_FILES)] if is_folder_moved else []
+            some = inside if len(inside) < _MAX_FILES else []  # a part of them is of no use
+            kept = [self.permit.keep(str(each)) for each in (path, *some)]
+            can_return = all(kept) and not is_folder_moved
+            back = reversal(path, Path(self._workspace)) if can_return else None
+            self._removed.setdefault(str(path), back)
+
     def _settle(self) -> None:
         """Record the end of the statement, whatever its outcome."""
         if self._left:
             self._left.clear()
+            self._removed.clear()
             with ours():
                 self.permit.ended()
 

@@ -31,7 +31,7 @@ from itertools import islice
 from pathlib import Path
 from pickletools import genops
 from traceback import walk_stack
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from zipfile import ZipFile
 
 from parsimony_kernel.analysis.calls import PATTERNS
@@ -41,8 +41,18 @@ from parsimony_kernel.execution.run_scope import OURS, Permit, ours
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import READ, WRITES, WRITTEN
 
-# A side effect: its kind, and the path, host, program or name that it concerns.
-Target = tuple[ReachKind, str]
+
+class Target(NamedTuple):
+    """A side effect: its kind, and the path, host, program or name that it concerns.
+
+    A deletion says what it does, and to which paths: to one, or to both of a move.
+    """
+
+    kind: ReachKind
+    what: str
+    does: str = ""
+    paths: tuple[str, ...] = ()
+
 
 _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("events.toml").read_text(encoding="utf-8")
@@ -151,7 +161,7 @@ class Keeper:
 
     def check(self, event: str, found: Target, by: Caller) -> None:
         """Raise to prevent a side effect; in a worker, whatever it is."""
-        self.refuse(found[1])
+        self.refuse(found.what)
 
     def refused(self) -> str:
         """Return a line for each refusal so far, without duplicates; later ones aren't recorded."""
@@ -222,12 +232,13 @@ class Keeper:
                 is_free = does == "touch" and _is_within(path or "", self._workspace)
                 return None if is_free and not self.permit.is_dry else self._writing(path, by)
             case "remove" | "move":
-                return self._removing(_path_at(arguments, *at), arguments, by, does)
+                to = _path_at(arguments, 1, 3) if does == "move" else None
+                return self._removing(_path_at(arguments, *at), to, by)
             case "start":
                 return _starting(_command(*(arguments[each] for each in at)), by)
             case "fork":
                 is_worker = not (_WORKERS | {"subprocess"}).isdisjoint(by.modules)
-                return None if is_worker else (ReachKind.shell, str(at[0]))
+                return None if is_worker else Target(ReachKind.shell, str(at[0]))
             case "kill":
                 return _killing(event, arguments, by)
             case "worker":
@@ -239,7 +250,7 @@ class Keeper:
                 packages = {each.partition(".")[0] for each in by.modules}
                 reads = does == "setting" or packages <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(name)
-                return (ReachKind.secret, name) if is_key else None
+                return Target(ReachKind.secret, name) if is_key else None
             case "mode":
                 return self._marking(_followed(_path_at(arguments, *at)), arguments[1], by)
             case "address":
@@ -251,9 +262,9 @@ class Keeper:
     def _found(self, kind: ReachKind, path: str) -> Target:
         """Build a target with a readable path: relative to the workspace, else to ``~``."""
         if _is_below(path, self._workspace):
-            return kind, os.path.relpath(path, self._workspace)
+            return Target(kind, os.path.relpath(path, self._workspace))
         home = _home()
-        return kind, f"~{path[len(home) :]}" if _is_below(path, home) else path
+        return Target(kind, f"~{path[len(home) :]}" if _is_below(path, home) else path)
 
     def _opening(self, place: Any, mode: Any, flags: Any, by: Caller) -> Target | None:
         path = _path_of(place)
@@ -290,31 +301,44 @@ class Keeper:
         if path in self.permit.made and not self.permit.is_dry:
             self.permit.keep(path)
             return None
-        is_ours = ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts
-        if self.permit.is_dry or is_ours or not _is_within(path, self._workspace):
-            return self._found(ReachKind.outside_write, path)
-        is_code = is_run_later(path) and "__pycache__" not in path
-        if is_code and (by.is_own or self._is_named(path)):
-            return self._found(ReachKind.runnable, path)
+        kind = self._kind_of_write(path, by)
+        if kind is not None:
+            return self._found(kind, path)
         if not os.path.lexists(path):
             self.permit.made.add(path)
-        elif not self.permit.keep(path):
-            return self._found(ReachKind.replacing, path)
         WRITTEN.setdefault(path)
         return None
 
-    def _removing(
-        self, path: str | None, arguments: tuple[Any, ...], by: Caller, does: str
-    ) -> Target | None:
+    def _kind_of_write(self, path: str, by: Caller) -> ReachKind | None:
+        """Return why writing to a path needs approval; if it needs none, keep what is there."""
+        is_ours = ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts
+        if self.permit.is_dry or is_ours or not _is_within(path, self._workspace):
+            return ReachKind.outside_write
+        is_code = is_run_later(path) and "__pycache__" not in path
+        if is_code and (by.is_own or self._is_named(path)):
+            return ReachKind.runnable
+        is_kept = not os.path.lexists(path) or self.permit.keep(path)
+        return None if is_kept else ReachKind.replacing
+
+    def _removing(self, path: str | None, to: str | None, by: Caller) -> Target | None:
+        """Return the removal of a path, or its move ``to`` another, which is written then."""
         if path is None or by.is_importing:
             return None
-        is_free = path in self.permit.made or self._is_free(path, by)
-        if does == "move":
-            to = _path_at(arguments, 1, 3)
-            return self._writing(to, by) if is_free else self._found(ReachKind.deletion, path)
-        is_free = is_free or any(_is_below(path, each) for each in self.permit.made)
-        is_gone = is_free or not os.path.lexists(path)
-        return None if is_gone else self._found(ReachKind.deletion, path)
+        is_made = any(_is_within(path, each) for each in self.permit.made)
+        if is_made or self._is_free(path, by):
+            return self._writing(to, by)
+        if not os.path.lexists(path):
+            return None
+        removed = self._found(ReachKind.deletion, path)
+        if to is None:
+            return removed._replace(does="deletes files", paths=(path,))
+        kind = None if self._is_free(to, by) else self._kind_of_write(to, by)
+        # What stands there then is the person's, and none that this code has written.
+        self.permit.made.discard(to)
+        WRITTEN.pop(to, None)
+        does = "moves files" if kind is None else f"moves files and {kind.words}"
+        what = f"{removed.what} to {self._found(ReachKind.deletion, to).what}"
+        return Target(ReachKind.deletion, what, does, (path, to))
 
     def _database(self, name: str, by: Caller) -> Target | None:
         if name.startswith("file:"):
@@ -342,10 +366,10 @@ class Keeper:
         read = [each for each in tuple(READ) if sizes and _size(each) in sizes]
         opened = dict.fromkeys((*self._opened, *read))
         found = [each for each in opened if self._unpickling(each, by) and _holds_pickle(each)]
-        said = ", ".join(self._found(ReachKind.unpickling, each)[1] for each in found)
+        said = ", ".join(self._found(ReachKind.unpickling, each).what for each in found)
         for path in opened:
             self._opened.pop(path, None)
-        return (ReachKind.unpickling, said) if found else None
+        return Target(ReachKind.unpickling, said) if found else None
 
     def _unpickling(self, path: str, by: Caller) -> Target | None:
         if _unpickles_freely(by) or path in WRITTEN or self._is_free(path, by):
@@ -431,7 +455,7 @@ def _starting(words: list[str], by: Caller) -> Target | None:
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
-    return kind, said[:200]
+    return Target(kind, said[:200])
 
 
 def _command(program: Any, arguments: Any) -> list[str]:
@@ -447,7 +471,7 @@ def _killing(event: str, arguments: tuple[Any, ...], by: Caller) -> Target | Non
     own = {0, os.getpid()} if event == "os.kill" else set()
     if is_library or not arguments[1] or arguments[0] in own:
         return None
-    return ReachKind.process, str(arguments[0])
+    return Target(ReachKind.process, str(arguments[0]))
 
 
 def _connecting(event: str, link: Any, address: Any) -> Target | None:
@@ -459,13 +483,13 @@ def _connecting(event: str, link: Any, address: Any) -> Target | None:
         return None
     # A client of the Jupyter server can do anything that its user can.
     if connects and is_local(str(address[0])) and address[1] in _server_ports():
-        return ReachKind.network, f"the Jupyter server on port {address[1]}"
+        return Target(ReachKind.network, f"the Jupyter server on port {address[1]}")
     return _host(address[0])
 
 
 def _host(host: Any) -> Target | None:
     name = os.fsdecode(host) if isinstance(host, str | bytes) else ""
-    return None if is_local(name) else (ReachKind.network, name)
+    return None if is_local(name) else Target(ReachKind.network, name)
 
 
 def _server_ports() -> set[int]:

@@ -154,7 +154,7 @@ class Approving:
             read = granted.previewed.get(attempt.code, ())
             return any(_covers(each, reach, lines) for each in read)
 
-        leaving, ended = on_record(self.effects, self.run_id, attempt.outside)
+        leaving, ended = on_record(self.effects, self.run_id, attempt.outside, attempt.repeated)
         permit = Permit(
             self.workspace,
             allows,
@@ -177,6 +177,8 @@ class Approving:
         if self._is_widened(attempt):
             self.granted.alike.update(map(_alike, permit.left))
         data = None if result.failure is None else result.failure.partial_data
+        if attempt.repeated:
+            result = replace(result, note=" ".join(dict.fromkeys(attempt.repeated)))
         if reach is not None and permit.open_end:
             uncertain = LATE_UNCERTAIN.failure(
                 f"{reach.sentence} The same was started before, and its outcome is unknown. It was "
@@ -214,12 +216,13 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
 
 
 def on_record(
-    effects: Effects, run_id: str, outside: list[str]
+    effects: Effects, run_id: str, outside: list[str], repeated: list[str]
 ) -> tuple[Callable[[Reach, str, bool], str], Callable[[], None]]:
     """Return a permit's callbacks ``leaving`` and ``ended``, which log side effects write-ahead.
 
     Each effect is recorded in ``effects`` before it happens. A sentence for each one that does
-    more than read is appended to ``outside``.
+    more than read is appended to ``outside``, and to ``repeated`` for each download that began
+    before and never ended.
     """
     begun: list[str] = []
 
@@ -229,6 +232,8 @@ def on_record(
         standing = effects.standing(key, _CODE, what)
         if standing is not None and not reads:
             return next(iter(standing.others), key)
+        if standing is not None:
+            repeated.append(f"{reach.what}: a download that was cut off is run again.")
         effects.intend(key, _CODE, what)
         begun.append(key)
         if not reads:
@@ -253,6 +258,8 @@ _WITH = {
 
 def _covers(read: Reach, reach: Reach, lines: frozenset[int]) -> bool:
     is_kind = reach.kind is read.kind or reach.kind in _WITH.get(read.kind, ())
+    # A move to where writing needs approval is covered if the target was named.
+    is_kind = is_kind and (not _moves_out(reach) or " to " in read.what)
     return is_kind and (read.line in lines or reach.what in read.what)
 
 
@@ -267,6 +274,10 @@ _RUNNERS = re.compile(
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
 
+def _moves_out(reach: Reach) -> bool:
+    return reach.does.startswith("moves files and")
+
+
 def _alike(reach: Reach) -> tuple[str, str]:
     """Return the key of side effects that are approved along with ``reach`` for the turn.
 
@@ -276,8 +287,9 @@ def _alike(reach: Reach) -> tuple[str, str]:
     if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(reach.what):
         is_runner = _RUNNERS.fullmatch(Path(program).name) is not None
         return reach.kind, reach.what if is_runner else program
-    if reach.kind in _BY_FOLDER:
-        return reach.kind, f"{Path(reach.what).parent}/"
+    if reach.kind in _BY_FOLDER and not _moves_out(reach):
+        moved = reach.what.partition(" to ")[0] if reach.does == "moves files" else reach.what
+        return reach.kind, f"{Path(moved).parent}/"
     return reach.kind, reach.what
 
 

@@ -5,7 +5,7 @@ computed paths, generated code) the audit hook catches at run time (``execution/
 in doubt it reports nothing. The names of calls are in ``analysis/calls.toml``.
 
 Names are resolved in the namespace, or by convention if they are not bound. Paths are compared as
-text, without following links or touching the disk.
+text, without following links; the disk is asked only whether what is deleted exists.
 """
 # ruff: noqa: PTH111, PTH118, PTH120
 
@@ -152,6 +152,7 @@ def preview(
     workspace: Path,
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
+    is_watched: bool = False,
 ) -> tuple[Reach, ...]:
     """Return the evident side effects of ``code`` outside the notebook, in line order.
 
@@ -164,9 +165,11 @@ def preview(
             as text: links are not followed.
         namespace: bindings before the code runs, for names that the code doesn't bind itself.
             Without it, ``os``, ``pd`` and the like have their conventional meaning.
+        is_watched: the audit hook watches the code, so a deletion where nothing is yet isn't
+            reported: the hook sees whether anything is there then, and who made it.
     """
     paths = PathPolicy(str(workspace), str(folder or workspace))
-    reader = _Preview(code, paths, namespace or {})
+    reader = _Preview(code, paths, namespace or {}, is_watched)
     reader.read(code)
     return tuple(sorted(dict.fromkeys(reader.found), key=lambda each: each.line))
 
@@ -174,12 +177,15 @@ def preview(
 class _Preview:
     """Reader of a cell, in line order; ``found`` collects the side effects."""
 
-    def __init__(self, code: str, paths: PathPolicy, namespace: Mapping[str, Any]) -> None:
+    def __init__(
+        self, code: str, paths: PathPolicy, namespace: Mapping[str, Any], is_watched: bool
+    ) -> None:
         self.found: list[Reach] = []
         self._lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
         self._paths = paths
         # The bindings before the cell runs.
         self._namespace = namespace
+        self._is_watched = is_watched
         # Absolute paths of files that the code itself creates.
         self._made: set[str] = set()
         self._strings: frozenset[str] = frozenset()
@@ -366,7 +372,7 @@ class _Preview:
     def _remove(self, did: str, values: Iterable[Value | None], to: Said | None) -> None:
         """Report files that are deleted or moved ``to`` a path, unless the code created them."""
         paths = self._texts(values)
-        gone = [each for each in paths if self._paths.reached(each.text) not in self._made]
+        gone = [each for each in paths if self._is_there(each)]
         if to is not None:
             self._made.add(self._paths.reached(to.text))
         if gone:
@@ -375,6 +381,12 @@ class _Preview:
             self._add(ReachKind.deletion, did.format(what) + went)
         elif to is not None and self._paths.is_outside(to):
             self._write(to)
+
+    def _is_there(self, path: Said) -> bool:
+        """Whether a path, or the folder of one that is known in part, may hold what isn't made."""
+        name = self._paths.reached(path.text if path.whole else os.path.dirname(path.text))
+        is_made = self._paths.reached(path.text) in self._made
+        return not is_made and (not self._is_watched or os.path.lexists(name))
 
     def _go(self, folder: Said | None) -> None:
         if folder is not None and self._paths.is_outside(folder):

@@ -36,7 +36,7 @@ class Attempt:
     ``approved`` is the hash of the one action that the person approved. ``recorded`` marks a write
     that was begun before: it is answered from its record and not run. The stages append to
     ``outside`` a sentence for each side effect outside the notebook, and to ``not_found`` each
-    statement that no result supports.
+    statement that no result supports. ``repeated`` are sentences on downloads that are run again.
     """
 
     action: str
@@ -46,6 +46,7 @@ class Attempt:
     recorded: bool = False
     outside: list[str] = field(default_factory=list)
     not_found: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
 
     @property
     def tool(self) -> Tool:

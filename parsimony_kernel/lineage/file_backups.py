@@ -1,8 +1,9 @@
 """Copies of files, made before a turn's code writes to them, so that undo can restore them."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
@@ -113,6 +114,21 @@ def turned(states: Iterable[FileState]) -> tuple[list[FileState], list[FileState
         elif now != state.was:
             left.append(state)
     return inverse, left
+
+
+def reversal(path: Path, workspace: Path) -> Callable[[], object] | None:
+    """Return a function that restores what is at a path now, or ``None``.
+
+    What is outside the workspace, a link, and a file without a copy can't be restored. A folder is
+    restored without its files.
+    """
+    if path.is_symlink() or not path.is_relative_to(workspace):
+        return None
+    if path.is_dir():
+        return partial(path.mkdir, parents=True, exist_ok=True)
+    state = FileState(path, workspace / ARTIFACT_FOLDER / "replaced", _sha(path))
+    has_copy = not state.was or (state.folder / state.was).is_file()
+    return partial(_put_back, state) if has_copy else None
 
 
 def _state(path: Path, folder: Path) -> FileState:

@@ -113,7 +113,7 @@ async def refresh_watched(
     Anybody who can write to the workspace can change that code, so the audit hook watches it. What
     leaves is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
     """
-    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [])
+    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [], [])
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
     try:
         with permitting(permit):

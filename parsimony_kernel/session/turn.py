@@ -352,7 +352,10 @@ class Turn(RunHooks):
             """Return the effects outside the workspace that static analysis finds in ``code``."""
             folder = self._home.folder.resolve()
             namespace = executor.variables()
-            return preview(code, workspace=workspace, folder=folder, namespace=namespace)
+            is_watched = executor.is_watched
+            return preview(
+                code, workspace=workspace, folder=folder, namespace=namespace, is_watched=is_watched
+            )
 
         return Approving(
             mode,

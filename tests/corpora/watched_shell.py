@@ -36,7 +36,8 @@ def _told(entry: Entry, shell: Any, workspace: Path) -> dict[str, Any]:
         for cell in entry.before:
             shell.run_cell(cell)
     executor = NotebookExecutor(shell)
-    seen = preview(entry.cell, workspace=workspace, namespace=executor.variables())
+    bound = executor.variables()
+    seen = preview(entry.cell, workspace=workspace, namespace=bound, is_watched=True)
     permit = Permit(workspace, lambda reach, lines: False)
 
     async def run() -> Any:

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from tests.contracts.told import abandoned_cells_end, failure
 from tests.corpora.entries import FOLDER
 
 URL = "http://data.example.invalid/x.csv"
+WRITES = "        open(f'OUTSIDE/{name}', 'w').close()"
 FETCH = f"import urllib.request\nurllib.request.urlopen({URL!r})"
 
 
@@ -321,10 +323,25 @@ async def test_rule_8_bytes_of_a_file_read_before_are_asked_about(desk: Desk) ->
 async def test_deletion_in_a_function_is_told_from_a_move(desk: Desk) -> None:
     (desk.workspace / "mine.csv").write_text("x")
     code = "import os\ndef tidy():\n    os.{}('mine.csv'{})\n\ntidy()"
-    for call, more, said in (("remove", "", "deletes"), ("rename", ", 'x'", "moves")):
+    out = "moves files and writes outside the workspace: mine.csv to {}/x"
+    for call, more, said in (
+        ("remove", "", "deletes files: mine.csv"),
+        ("rename", ", 'x'", "moves files: mine.csv to x"),
+        ("rename", ", 'OUTSIDE/x'", out.format(desk.outside)),
+    ):
         desk.permit = desk.new_permit()
         held = await desk.asked(code.format(call, more))
-        assert held.sentence == f"Line 5 {said} files: mine.csv."
+        assert held.sentence == f"Line 5 {said}."
+
+
+async def test_moved_file_is_still_the_persons(desk: Desk) -> None:
+    (desk.workspace / "mine.pkl").write_bytes(pickle.dumps(range))
+    desk.permit = desk.new_permit(ReachKind.deletion)
+    assert await desk.held("import os\nos.rename('mine.pkl', 'moved.pkl')") is None
+    desk.permit.allows = lambda reach, lines: False
+    for code in ("import pickle\npickle.load(open('moved.pkl', 'rb'))", "os.remove('moved.pkl')"):
+        assert await desk.held(code) is not None
+        desk.permit.held = None
 
 
 async def test_rule_10_path_of_nobodys_home_raises_as_without_a_guard(desk: Desk) -> None:
@@ -434,6 +451,7 @@ async def test_consumed_input_is_not_rerun(desk: Desk) -> None:
     desk.executor.namespace()["lines"] = (n for n in range(3))
     output = await desk.run("for n in lines:\n    open('OUTSIDE/x', 'w')")
     assert desk.permit.why_not.startswith("it had already consumed lines")
+    assert "It had already consumed lines" in failure(output).message
     assert desk.executor.paused is None
     assert output.error is not None
     assert not list(desk.outside.iterdir())
@@ -592,10 +610,29 @@ async def test_unfinished_effect_is_asked_about_before_rerun(desk: Desk) -> None
     assert desk.executor.paused is None
 
 
-async def test_first_of_two_effects_is_not_repeated(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()",
+        "import pandas as pd\nfor name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()\n"
+        "    pd.read_csv('mine.csv')",
+        f"for name in 'ab':\n    try:\n{WRITES}\n    except BaseException:\n        pass",
+        f"for name in 'ab':\n    try:\n{WRITES}\n    finally:\n        1 / (name == 'a')",
+    ],
+    ids=[
+        "a loop",
+        "beside what reads",
+        "a stop that is caught",
+        "a stop that is another error",
+    ],
+)
+async def test_first_of_two_effects_is_not_repeated(desk: Desk, code: str) -> None:
+    (desk.workspace / "mine.csv").write_text("x\n1\n")
     desk.permit = desk.new_permit()
     desk.permit.allows = lambda reach, lines: reach.what.endswith("/a")
-    await desk.run("for name in 'ab':\n    open(f'OUTSIDE/{name}', 'w').close()")
+    told = failure(await desk.run(code)).message
+    assert told.startswith("stopped before this: Line ")
+    assert re.search(r"/b\. This already happened and isn't repeated: .*/a\.$", told)
     assert desk.permit.why_not.startswith("this already happened")
     assert [each.name for each in desk.outside.iterdir()] == ["a"]
     assert desk.executor.paused is None

@@ -219,6 +219,19 @@ async def test_late_download_may_be_retried(tmp_path: Path, code: str, effect: E
     assert (failure.type, failure.effect) == (FailureType.TIMEOUT, effect)
 
 
+async def test_download_that_was_cut_off_is_run_again_and_told(tmp_path: Path) -> None:
+    import pandas  # noqa: F401 - the deadline is for the download
+
+    tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=1)
+    asking = Approving(Approval.auto, lambda code: (), tmp_path)
+    gate = Gate(tools, timeout_s=60, approvals=asking)
+    code = f"{DOWNLOAD}except OSError:\n    while waits:\n        pass"
+    assert not (await gate.step("run_code", {"code": f"waits = True\n{code}"})).ok
+    again = await gate.step("run_code", {"code": f"waits = False\n{code}"})
+    told = "data.example.invalid: a download that was cut off is run again."
+    assert again.envelope.get("note") == told
+
+
 # Leave is for exactly one action, looked at again when it runs.
 
 FULL = {"payment": "P9", "amount": 10, "to": "ann"}

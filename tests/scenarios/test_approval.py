@@ -119,6 +119,90 @@ async def test_approval_expires_with_turn(scripted: Any) -> None:
     question(await turn(session))
 
 
+LOOP = (
+    "from glob import glob\nimport os, shutil\nos.mkdir('old')\nfor f in sorted(glob('*.txt')):\n"
+)
+LOOPS = ("    os.remove(f)", "    os.rename(f, f'old/{f}')", "    moved = shutil.move(f, 'old')")
+
+
+@pytest.mark.parametrize("act", LOOPS)
+@pytest.mark.parametrize(("reply", "asks"), [("Run it", 3), (FOR_TURN, 1)])
+async def test_loop_over_files_goes_on_to_its_end(
+    scripted: Any, tmp_path: Path, act: str, reply: str, asks: int
+) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    session = scripted(call("run_code", code=LOOP + act), DONE)
+    events = await ask(session)
+    for _ in range(asks):
+        question(events)
+        events = await gather(session.resume(reply))
+    assert isinstance(events[-1], ev.RunCompleted)
+    assert list(tmp_path.glob("*.txt")) == []
+    assert len(list((tmp_path / "old").iterdir())) == (0 if "remove" in act else 3)
+
+
+async def test_declined_loop_leaves_every_file(scripted: Any, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    session = scripted(call("run_code", code=LOOP + LOOPS[1]), DONE)
+    await ask(session)
+    question(await gather(session.resume("Run it")))
+    await gather(session.resume("Don't"))
+    assert sorted(each.read_text() for each in tmp_path.glob("*.txt")) == ["a", "b", "c"]
+    assert list(tmp_path.glob("old/*")) == []
+
+
+@pytest.mark.parametrize("reply", ["Run it", FOR_TURN])
+async def test_approved_folder_is_deleted_with_its_files(
+    scripted: Any, tmp_path: Path, reply: str
+) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    for name in ("d/a.csv", "d/e/b.csv"):
+        (tmp_path / name).write_text("")
+    code = "import shutil\nremove = [shutil.rmtree][0]\nremove('d')"
+    session = scripted(call("run_code", code=code), DONE)
+    assert "deletes files: d." in (question(await ask(session)).context or "")
+    assert isinstance((await gather(session.resume(reply)))[-1], ev.RunCompleted)
+    assert not (tmp_path / "d").exists()
+    session.past.undo()
+    assert (tmp_path / "d" / "e" / "b.csv").exists()
+
+
+@pytest.fixture
+def nothing_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is temporary is free, and the folder around the workspace is not to be."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+@pytest.mark.usefixtures("nothing_temporary")
+@pytest.mark.parametrize("to", ["conftest.py", "../more.txt"])
+async def test_leave_for_moves_within_a_folder_covers_no_other(
+    scripted: Any, tmp_path: Path, to: str
+) -> None:
+    for name in ("kept.txt", "more.txt"):
+        (tmp_path / name).write_text("")
+    code = f"import os\nmove = [os.rename][0]\nmove('kept.txt', 'x.txt')\nmove('more.txt', {to!r})"
+    session = scripted(call("run_code", code=code), DONE)
+    question(await ask(session))
+    question(await gather(session.resume(FOR_TURN)))
+    assert (tmp_path / "more.txt").exists()
+
+
+@pytest.mark.usefixtures("nothing_temporary")
+async def test_step_that_ends_says_what_has_happened(scripted: Any, tmp_path: Path) -> None:
+    code = "for n in names:\n    open(f'../{n}', 'w').close()"
+    session = scripted(call("run_code", code=code), DONE)
+    await session.executor.execute("names = ['out_a', 'out_b']")
+    await ask(session)
+    events = await gather(session.resume("Run it"))
+    assert isinstance(events[-1], ev.RunCompleted)
+    assert "This already happened and isn't repeated: Line 2 writes" in read_by_model(session)[0]
+    assert not (tmp_path.parent / "out_b").exists()
+    (tmp_path.parent / "out_a").unlink()
+
+
 async def test_plain_analysis_is_not_asked_about(scripted: Any) -> None:
     plain = call("run_code", code="import pandas as pd\nx = pd.Series([1, 2]).sum()\nint(x)")
     assert isinstance((await turn(scripted(plain, DONE)))[-1], ev.RunCompleted)

@@ -61,6 +61,43 @@ async def test_failed_step_restores_file(scripted: Any, data: Path) -> None:
     assert data.read_text() == "old"
 
 
+MOVES = (
+    "import os\nos.rename('data.csv', 'theirs.csv')",
+    "from pathlib import Path\nmoved = Path('data.csv').replace('theirs.csv')",
+    "import shutil\nmoved = shutil.move('data.csv', 'theirs.csv')",
+)
+
+
+@pytest.mark.parametrize("code", MOVES)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_both_files_of_a_move_come_back(
+    scripted: Any, data: Path, code: str, fails: bool
+) -> None:
+    theirs = data.with_name("theirs.csv")
+    theirs.write_text("theirs")
+    code += "\n1 / 0" * fails
+    session = scripted(call("run_code", code=code), DONE)
+    question = await ask(session)
+    assert isinstance(question, UserInputRequested)
+    assert "theirs.csv" in (question.context or "")
+    assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
+    if not fails:
+        assert (data.exists(), theirs.read_text()) == (False, "old")
+        assert {"data.csv", "theirs.csv"} <= {*session.past.undo()[1].restored}
+    assert (data.read_text(), theirs.read_text()) == ("old", "theirs")
+
+
+async def test_files_of_a_moved_folder_come_back(scripted: Any, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.csv").write_text("a")
+    session = scripted(call("run_code", code="import os\nos.rename('d', 'e')"), DONE)
+    await ask(session)
+    await gather(session.resume("Run it"))
+    assert not (tmp_path / "d").exists()
+    assert session.past.undo()[1].restored == ("a.csv",)
+    assert (tmp_path / "d" / "a.csv").read_text() == "a"
+
+
 async def test_declined_step_restores_file(scripted: Any, data: Path) -> None:
     code = f"{OVERWRITE}\nimport os\nprogram = ['ls'][0]\ndone = getattr(os, 'system')(program)"
     session = scripted(call("run_code", code=code), DONE)
