@@ -447,8 +447,7 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
     drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
     pictures = {"png_base64": figure.png_base64, "svg": figure.svg}
-    facts: dict[str, Any] = {"names": _names_of(view, figure)}
-    facts |= {name: each for name, each in pictures.items() if len(each or "") <= PICTURE_CHARS}
+    facts = {name: each for name, each in pictures.items() if len(each or "") <= PICTURE_CHARS}
     facts["title"] = cut((figure.title or title).strip(), ARGUMENT_CHARS)
     facts["description"] = cut(figure.description.strip())
     block = view.last(bl.FigureBlock, identity=identity)
@@ -457,7 +456,8 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
         # Without lone surrogates and NaN, which no message can carry.
         spec = json.loads(canonical if is_drawn else "null", parse_constant=lambda _: None)
-        block = view.add(bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity))
+        block = bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity)
+        block = view.add(replace(block, names=_names_of(view, figure)))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 

@@ -410,17 +410,14 @@ def _table(steps: Sequence[bl.StepBlock], words: str, *, is_beside: bool) -> pt.
     Else the last table of the last step whose code showed something, as an export does not. Beside
     a chart, only a small one that is named.
     """
-    place = partial(_told_at, words)
-    best = [
-        min(_of(pt.Table, step.shown[::-1]), key=place, default=None)
-        for step in reversed(steps)
-        if step.tool_type == "code" and step.state in ("done", "allowed") and step.shown
-    ]
+    place, ended = partial(_told_at, words), ("done", "allowed")
+    ran = [e for e in reversed(steps) if e.tool_type == "code" and e.state in ended and e.shown]
+    best = [min(_of(pt.Table, each.shown[::-1]), key=place, default=None) for each in ran]
     named = next((each for each in best if each and place(each) < math.inf), None)
-    if is_beside:
-        is_small = named and len(named.rows) <= _BESIDE_ROWS and "more row" not in named.note
-        return named if is_small else None
-    return named or next(iter(best), None)
+    if not is_beside:
+        return named or next(iter(best), None)
+    is_small = named and len(named.rows) <= _BESIDE_ROWS and "more row" not in named.note
+    return named if is_small else None
 
 
 def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:

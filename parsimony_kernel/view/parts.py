@@ -184,11 +184,12 @@ def _parts_of(block: Any) -> Iterator[Part]:
                 language = _LANGUAGE.findall(block.info.strip())[0] or "text"
                 yield Verbatim("Text" if language == "text" else "Code", body, language)
         case "table":
-            lines = [each.children for each in block.walk() if each.type == "tr"]
-            columns, *rows = (tuple(map(_words_in, cells)) for cells in lines)
-            each_column = zip(columns, *rows, strict=True)
-            numeric = tuple(all(map(_AMOUNT.match, cells)) for _, *cells in each_column)
-            yield Table(("Table",), columns, tuple(rows), numeric, is_captioned=False)
+            rows = [each.children for each in block.walk() if each.type == "tr"]
+            head, *body = (tuple(map(_words_in, cells)) for cells in rows)
+            numeric = (
+                all(map(_AMOUNT.match, cells)) for _, *cells in zip(head, *body, strict=True)
+            )
+            yield Table(("Table",), head, tuple(body), tuple(numeric), is_captioned=False)
         case "bullet_list" | "ordered_list":
             yield from _lists_of(block)
         case "heading":
