@@ -255,6 +255,7 @@ def test_fold_names_variables_missing_from_answer() -> None:
         ("2*3*4, x**2 + y**2, 2 ** 3", "2*3*4, x**2 + y**2, 2 ** 3", "x**2 + y**2, 2 ** 3"),
         ("logs/*/*.csv, *.csv *p<1, **p<2", "logs/*/*.csv, *.csv *p<1, **p<2", "*/*.csv, *.csv *p"),
         ("f[0](x), __init__, _x_, &lt;", "f[0](x), __init__, _x_, &lt;", "_x_, &amp;lt;</p>"),
+        (r"\*a\* C:\*.csv, (*a*)", r"\*a\* C:\*.csv, (a)", r"\*a\*"),
         ("1. a\n   - b\n2. c", "1. a\n- b\n2. c", '<ol start="2"><li>c</li></ol>'),
         ("1. a\nb\n2. c", "1. a\n   b\n2. c", "<ol><li>a<br>b</li><li>c</li></ol>"),
         ("1. a\n   ```\n   b\n   ```\n2. c", "1. a\n\n  b\n\n2. c", '<ol start="2"><li>c'),
