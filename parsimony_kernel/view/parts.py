@@ -228,7 +228,7 @@ def spans_of(text: str) -> Sentence:
     return tuple(filter(None, (*spans, text[at:])))
 
 
-# -- tables: at most ten rows, and one number format per column
+# -- tables: the first rows of a long one, and one number format per column
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\Z", re.ASCII)
 _AMOUNT = re.compile(r"[-−+]?[$€£]?[\d.,]+ ?%?\Z")
