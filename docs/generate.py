@@ -114,7 +114,7 @@ RUNG_WORDS = {
     Rung.retry: "trying again",
     Rung.fallback: "the next model",
     Rung.reconcile: "looking it up where it happened",
-    Rung.narrow_scope: "going on with a smaller task",
+    Rung.narrow_scope: "asking the model for its next step",
     Rung.ask_user: "asking you",
     Rung.handoff: "handing over to you",
 }

@@ -47,7 +47,10 @@ class ProseBlock(Block):
 
 @dataclass(frozen=True)
 class FigureBlock(Block):
-    """One chart, shown once: ``spec`` is Vega-Lite and draws without loading anything."""
+    """One chart, shown once: ``spec`` is Vega-Lite and draws without loading anything.
+
+    ``names`` are the variables that it may be.
+    """
 
     number: int
     title: str = ""
@@ -56,6 +59,7 @@ class FigureBlock(Block):
     png_base64: str | None = field(default=None, repr=False)
     svg: str | None = field(default=None, repr=False)
     identity: str = ""
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,8 @@ class RunView:
     # Publications by path.
     published: Mapping[str, Sentence] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
+    # What describes each variable that the run made.
+    known: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     # Claims in the last answer that no result supports, and the answer itself if it was refused.
     not_found: tuple[str, ...] = ()
     withheld: str = ""

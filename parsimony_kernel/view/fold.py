@@ -21,6 +21,7 @@ from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.core.kinds import GUIDANCE
 from parsimony_kernel.core.redaction import REDACTED
+from parsimony_kernel.core.result_text import as_text
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import escape as esc
@@ -78,7 +79,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             _publish(view, event)
         case ev.StateSnapshot():
             view.use(elapsed_s=event.elapsed_s or view.used.elapsed_s)
-            view.variables = cut_each(event.variables)
+            view.variables = _in_order(view, event.variables)
         case ev.Heartbeat():
             model = cut(event.model, ARGUMENT_CHARS)
             view.activity = f"Waiting for {model}, silent for {event.silent_s:.0f} s"
@@ -93,7 +94,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
                 # The last prose is the summary itself: show it once.
                 view.closed = view.closed[:-1]
-            view.variables = cut_each(event.variables)
+            view.variables = _in_order(view, event.variables)
             _close(view, "done", "result", _without_choices(view, cut(event.summary, PROSE_CHARS)))
         case ev.UserInputRequested():
             choices = cut_each(event.choices, SENTENCE_CHARS)
@@ -316,10 +317,37 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     answer = envelope.get("result")
     if output is not None:
         theirs = () if step.note else cut_each(output.overwritten)
+        view.known = {**view.known, **{str(each.name): _look(each) for each in output.variables}}
         shown = tuple(_shown(view, output))
-        view.put(step, shown=shown, made=cut_each(output.changed), theirs=theirs)
+        view.put(step, shown=shown, made=_in_order(view, output.changed), theirs=theirs)
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        view.put(step, shown=(*step.shown, *stream_parts("Output", _as_text(answer))))
+        try:
+            told = as_text({"result": answer}, (), set())
+        except (TypeError, ValueError, RecursionError):  # not as our tools answer
+            told = _as_text(answer)
+        view.put(step, shown=(*step.shown, *stream_parts("Output", told)))
+
+
+# Types of small values, which are often left over from a loop.
+_SMALL = ("str", "int", "float", "bool", "NoneType", "list", "dict", "tuple", "set")
+
+
+def _in_order(view: RunView, names: Sequence[str]) -> tuple[str, ...]:
+    """Return ``names`` with tables, charts and models first."""
+    return cut_each(sorted(names, key=lambda name: view.known.get(name, ("",))[0] in _SMALL))
+
+
+def _look(output: out.KernelOutputType) -> tuple[Any, ...]:
+    """Return what an output has in common with the summary of the variable that it shows."""
+    facts = (getattr(output, name, "") for name in ("rows", "title", "description"))
+    columns = (each.name for each in getattr(output, "columns", ()))
+    return (getattr(output, "python_type", output.type), *facts, *columns)
+
+
+def _names_of(view: RunView, shown: out.KernelOutputType) -> frozenset[str]:
+    """Return the variables of the run that ``shown`` may be."""
+    look = _look(shown)
+    return frozenset(name for name, known in view.known.items() if known == look and any(look[1:]))
 
 
 def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
@@ -333,7 +361,7 @@ def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
             case out.PrimitiveObject():
                 yield from stream_parts("Output", each.text)
             case out.DataFrameObject():
-                yield pt.table_of(each)
+                yield replace(pt.table_of(each), names=_names_of(view, each))
         yield from printed
     yield from pt.names_note("Deleted: ", cut_each(output.deleted))
 
@@ -428,7 +456,8 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
         # Without lone surrogates and NaN, which no message can carry.
         spec = json.loads(canonical if is_drawn else "null", parse_constant=lambda _: None)
-        block = view.add(bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity))
+        block = bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity)
+        block = view.add(replace(block, names=_names_of(view, figure)))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 

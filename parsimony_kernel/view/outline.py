@@ -7,11 +7,14 @@ the work, which is in one closed fold.
 """
 
 import base64
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.core.choices import Choice
@@ -20,6 +23,8 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import both_ends
+
+Kind = TypeVar("Kind")
 
 LISTED = 40
 CODE_CHARS = 20_000
@@ -257,6 +262,10 @@ _NAMED = 6
 # A longer request, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
 _NAME = re.compile(r"`(\w+)`")
+_CODE = re.compile(r"`[^`\n]{1,200}`")
+_WORD = re.compile(r"\w+")
+# A table of at most so many rows leaves the chart below it in view.
+_BESIDE_ROWS = 12
 # The line of code in a sentence that says what it does outside.
 _LINE_NUMBER = re.compile(r"(?:^|[.;:] )Line (\d+) ")
 # Failures that cost time or state, whatever their outcome.
@@ -285,8 +294,11 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     """
     steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
-    figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
-    if figure is not None and _is_said(figure, getattr(outcome, "words", "")):
+    words, figures = getattr(outcome, "words", ""), _of(bl.FigureBlock, blocks)
+    figure = min(reversed(figures), key=partial(_told_at, words), default=None)
+    labels = dict.fromkeys(map(_label, figures))
+    further = [each for each in labels if figure is not None and each != _label(figure)]
+    if figure is not None and _is_said(figure, words):
         spec = {name: each for name, each in (figure.spec or {}).items() if name != "title"}
         figure = replace(figure, title="", spec=spec or None)
     questions = _of(bl.QuestionBlock, blocks)
@@ -305,12 +317,14 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     head = list(map(outline, first))
     is_asking = isinstance(outcome, bl.QuestionBlock) and outcome.reply is None
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
-    table = _table(steps) if is_answer and figure is None else None
+    table = _table(steps, words, is_beside=figure is not None) if is_answer else None
     if table is not None:
         head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
     # Nothing stands between a question, its code and its buttons.
     end = 0 if is_asking else len(head)
     changes = dict.fromkeys(_notes(blocks, is_reply_told=bool(answered)))
+    if is_answer and further:
+        changes[f"Also drawn, in the steps below: {', '.join(further)}"] = None
     if isinstance(outcome, bl.EndBlock) and outcome.kind == "declined":  # it says so itself
         answered = [each for each in answered if each.reply != Choice.do_not_run_it.words]
         changes.pop(f"Your answer: {Choice.do_not_run_it.words}", None)
@@ -333,8 +347,26 @@ def segment_of(blocks: Sequence[bl.Block], *, echo: bool = False) -> Segment:
     return Segment(tuple(head), figure, tuple(work), summary)
 
 
-def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
+def _of(kind: type[Kind], blocks: Sequence[object]) -> list[Kind]:
     return [each for each in blocks if isinstance(each, kind)]
+
+
+def _told_at(words: str, output: bl.FigureBlock | pt.Table) -> float:
+    """Return where ``words`` first name ``output``, by a variable in code or by its title.
+
+    Infinity if they don't. Of several outputs the first named comes first.
+    """
+    codes = _CODE.finditer(words)
+    places = [each.start() for each in codes if output.names & {*_WORD.findall(each[0])}]
+    title = getattr(output, "title", "").casefold()
+    at = words.casefold().find(title) if title else -1
+    return min(places if at < 0 else [*places, at], default=math.inf)
+
+
+def _label(figure: bl.FigureBlock) -> str:
+    """Return how a note calls a chart: by its variable, its title, or its number."""
+    names = [f"`{name}`" for name in figure.names]
+    return names[0] if len(names) == 1 else figure.title or f"figure {figure.number}"
 
 
 def _is_said(figure: bl.FigureBlock, words: str) -> bool:
@@ -372,12 +404,20 @@ def _is_work(block: bl.Block) -> bool:
     return isinstance(block, _WORK)
 
 
-def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
-    """Return the last table of the last step whose code showed something, as an export does not."""
-    for step in reversed(steps):
-        if step.tool_type == "code" and step.state in ("done", "allowed") and step.shown:
-            return next((each for each in reversed(step.shown) if isinstance(each, pt.Table)), None)
-    return None
+def _table(steps: Sequence[bl.StepBlock], words: str, *, is_beside: bool) -> pt.Table | None:
+    """Return the table that ``words`` name first, of the newest step with a named one.
+
+    Else the last table of the last step whose code showed something, as an export does not. Beside
+    a chart, only a small one that is named.
+    """
+    place, ended = partial(_told_at, words), ("done", "allowed")
+    ran = [e for e in reversed(steps) if e.tool_type == "code" and e.state in ended and e.shown]
+    best = [min(_of(pt.Table, each.shown[::-1]), key=place, default=None) for each in ran]
+    named = next((each for each in best if each and place(each) < math.inf), None)
+    if not is_beside:
+        return named or next(iter(best), None)
+    is_small = named and len(named.rows) <= _BESIDE_ROWS and "more row" not in named.note
+    return named if is_small else None
 
 
 def _without(table: pt.Table | None, section: pt.Section) -> pt.Section:

@@ -7,16 +7,19 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
-from typing import Literal
+from statistics import median
+from typing import Any, Literal
 
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view.escape import cut, cut_each
 
 CELL_CHARS = 60
-# Limits for one table.
+# Limits for one table. All rows are shown where the limit would save only a few.
 ROWS = 10
+_FEW = 5
 COLUMNS = 40
 # The limit for variables in one line.
 NAMED = 24
@@ -81,6 +84,7 @@ class Items:
 
     items: tuple[Sentence, ...]
     is_ordered: bool = False
+    start: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class Table:
     """Rows of text under column names.
 
     ``numeric`` says for each column whether it holds numbers, ``is_captioned`` whether the caption
-    is visible or only for screen readers, and ``note`` what is not shown.
+    is visible or only for screen readers, ``note`` what is not shown, and ``names`` which variables
+    it may be.
     """
 
     caption: Sentence
@@ -106,6 +111,7 @@ class Table:
     numeric: tuple[bool, ...]
     note: str = ""
     is_captioned: bool = True
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -139,77 +145,93 @@ def names_note(label: str, names: Sequence[str]) -> tuple[Paragraph, ...]:
     return (note(label, *enumerated([(Mono(each),) for each in names], NAMED)),) if names else ()
 
 
-# A heading or an item of a list; any other line is prose.
-_LINE = re.compile(
-    r"^(?: *[-*+•] +(?P<bulleted>\S.*)| *\d{1,3}[.)] +(?P<numbered>\S.*)"
-    r"|#{1,6} +(?P<heading>\S.*))$"
+_BLOCKS = ["fence", "heading", "hr", "list", "table"]
+_LANGUAGE = re.compile(r"[A-Za-z0-9+-]{0,20}")
+# Text with more tokens of Markdown than this becomes one paragraph, since it is not prose.
+_TOKENS = 1_500
+
+_WORDS = r"(?:`[^`\n]{1,200}`|[^*`\n]){1,300}"
+# Code, emphasis, and a link or image, of which the words stay. 2*3*4, a/*/*.b and f[0](x) are none.
+_MARKS = re.compile(
+    r"`(?P<code>[^`\n]{1,200})`"
+    rf"|(?<![A-Za-z0-9_*])\*{{2,3}}(?! )(?P<strong>{_WORDS})(?<! )\*{{2,3}}"
+    rf"|(?<![\w*\\])\*(?=[\w`\"'“(])(?P<italic>{_WORDS})(?<![\s/\\])\*(?![\w*])"
+    r"|(?<![\w\])])!?\[(?P<link>[^\[\]\n]{1,300})\]\([^()\n]{1,500}\)"
 )
-_FENCED = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+) {0,3}(?P<language>[A-Za-z0-9+-]{0,20})[^`\n]*+\n"
-    r"(?P<body>.*?)(?:^[^\S\n]*(?P=fence)[`~]*[^\S\n]*(?:\n|\Z)|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
-# Text with more parts than this becomes one paragraph, since it is not prose.
-_PARTS = 120
-
-_MARKS = re.compile(r"(`[^`\n]{1,200}`|\*\*[^*\n]{1,300}\*\*)")
 
 
+@lru_cache(maxsize=64)
 def written(text: str) -> tuple[Part, ...]:
-    """Parse a model's prose, keeping simple Markdown: lists, headings, code, emphasis.
+    """Parse a model's prose, keeping simple Markdown: lists, tables, headings, code, emphasis.
 
-    Links, images and markup are kept as literal characters.
+    Other markup is kept as literal characters.
     """
-    text = text.replace("\r\n", "\n")
-    parts: list[Part] = []
-    at = 0
-    for found in _FENCED.finditer(text):
-        parts += _prose(text[at : found.start()])
-        at = found.end()
-        if found["body"].strip():
-            language = found["language"] or "text"
-            label = "Text" if language == "text" else "Code"
-            parts.append(Verbatim(label, found["body"].removesuffix("\n"), language))
-    parts += _prose(text[at:])
-    return tuple(parts) if len(parts) <= _PARTS else (Paragraph((text,)),)
+    # Deferred: a turn that only asks or fails shows no prose.
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+    tokens = MarkdownIt("zero").enable(_BLOCKS).parse(text)
+    if len(tokens) > _TOKENS:
+        return (Paragraph((text,)),)
+    return tuple(part for each in SyntaxTreeNode(tokens).children for part in _parts_of(each))
 
 
-def _prose(text: str) -> Iterator[Part]:
-    """Yield paragraphs, headings and lists; blank lines may separate the items of a list."""
-    kind = ""
-    runs: list[tuple[str, list[str]]] = []
-    for line in text.split("\n"):
-        found = _LINE.match(line)
-        if found is None and not line.strip():
-            kind = kind if kind in ("bulleted", "numbered") else ""
-            continue
-        before, kind = kind, found.lastgroup or "" if found else "words"
-        if kind != before or kind == "heading":
-            runs.append((kind, []))
-        runs[-1][1].append(found[kind] if found else line.strip())
-    for kind, lines in runs:
-        if kind == "words":
-            yield Paragraph(spans_of("\n".join(lines)))
-        elif kind == "heading":
-            yield Paragraph((Strong(lines[0].rstrip(" #")),))
-        else:
-            yield Items(tuple(map(spans_of, lines)), is_ordered=kind == "numbered")
+def _parts_of(block: Any) -> Iterator[Part]:
+    """Yield the parts of a ``SyntaxTreeNode`` of markdown-it."""
+    match block.type:
+        case "fence":
+            if body := block.content.removesuffix("\n"):
+                language = _LANGUAGE.findall(block.info.strip())[0] or "text"
+                yield Verbatim("Text" if language == "text" else "Code", body, language)
+        case "table":
+            rows = [each.children for each in block.walk() if each.type == "tr"]
+            head, *body = (tuple(map(_words_in, cells)) for cells in rows)
+            numeric = (
+                all(map(_AMOUNT.match, cells)) for _, *cells in zip(head, *body, strict=True)
+            )
+            yield Table(("Table",), head, tuple(body), tuple(numeric), is_captioned=False)
+        case "bullet_list" | "ordered_list":
+            yield from _lists_of(block)
+        case "heading":
+            yield Paragraph((Strong(_words_in(block)),))
+        case "paragraph":
+            yield Paragraph(spans_of(block.children[0].content))
+
+
+def _words_in(block: Any) -> str:
+    return words_of(spans_of(block.children[0].content))
+
+
+def _lists_of(block: Any) -> Iterator[Part]:
+    """Yield a list. What is in an item beside its words comes after it, then the numbers go on."""
+    start, items = int(block.attrs.get("start", 1)), list[Sentence]()
+    for item in block.children:
+        inner = [each for each in item.children if each.type != "paragraph"]
+        words = [each.children[0].content for each in item.children if each not in inner]
+        items.append(spans_of("\n".join(words)))
+        if inner or item is block.children[-1]:
+            yield Items(tuple(items), block.type == "ordered_list", start)
+            start, items = start + len(items), []
+        for each in inner:
+            yield from _parts_of(each)
 
 
 def spans_of(text: str) -> Sentence:
     """Parse one sentence with its code and strong spans."""
-    return tuple(map(_span, filter(None, _MARKS.split(text))))
+    spans, at = list[Span](), 0
+    for found in _MARKS.finditer(text):
+        kind = found.lastgroup or ""
+        inner = (Mono(found[kind]),) if kind == "code" else spans_of(found[kind])
+        spans += [text[at : found.start()]]
+        spans += [Strong(words_of(inner))] if kind == "strong" else inner
+        at = found.end()
+    return tuple(filter(None, (*spans, text[at:])))
 
 
-def _span(piece: str) -> Span:
-    if not _MARKS.fullmatch(piece):
-        return piece
-    return Mono(piece[1:-1]) if piece.startswith("`") else Strong(piece[2:-2])
-
-
-# -- tables: at most ten rows, and one number format per column
+# -- tables: the first rows of a long one, and one number format per column
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\Z", re.ASCII)
+_AMOUNT = re.compile(r"[-−+]?[$€£]?[\d.,]+ ?%?\Z")
 _OF_NUMBERS = re.compile(r"u?int|float|decimal|number", re.IGNORECASE)
 _MISSING = frozenset({"", "nan", "NaN", "<NA>", "None", "NaT"})
 # Identifiers are not grouped by thousands: 98101 may be a postal code.
@@ -235,7 +257,9 @@ def table_of(frame: DataFrameObject) -> Table:
         more = _more(0, frame.column_count - len(listed))
         return Table(caption, ("column", "type", "for example"), cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
-    shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
+    total = frame.rows or len(frame.preview)
+    most = ROWS if total >= ROWS + _FEW else total
+    shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:most]]
     dtypes = {column.name: column.dtype for column in frame.columns}
     columns = [
         format_column(name, dtypes.get(name, ""), cells)
@@ -246,7 +270,7 @@ def table_of(frame: DataFrameObject) -> Table:
         cut_each(names, CELL_CHARS),
         tuple(zip(*(cells for cells, _ in columns), strict=True)),
         tuple(is_numeric for _, is_numeric in columns),
-        _more((frame.rows or len(frame.preview)) - len(shown), frame.column_count - len(names)),
+        _more(total - len(shown), frame.column_count - len(names)),
     )
 
 
@@ -276,12 +300,15 @@ def format_column(name: str, dtype: str, cells: Sequence[str]) -> tuple[list[str
 
 
 def _decimals(known: Sequence[str], values: Sequence[float]) -> int:
-    """Return the decimals that distinguish ``values``, whose texts are ``known``."""
+    """Return the decimals that distinguish ``values``, whose texts are ``known``.
+
+    A single large one among them, such as a count above means, doesn't take them away.
+    """
     written = max(len(cell.partition(".")[2]) for cell in known)
     if written <= 2 and not any("e" in cell for cell in known):
         return written
-    largest = max(map(abs, values))
-    decimals = 0 if largest >= 1000 else 1 if largest >= 100 else 2 if largest >= 1 else 3
+    size = median(abs(each) for each in values if each)
+    decimals = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
     while decimals < _MOST_DECIMALS and any(v and not round(v, decimals) for v in values):
         decimals += 1
     return decimals

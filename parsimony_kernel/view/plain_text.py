@@ -104,7 +104,7 @@ def _verbatim(text: str, lead: str) -> list[str]:
 
 
 def _items(part: pt.Items, width: int, indent: str) -> Iterator[str]:
-    for number, item in enumerate(part.items, start=1):
+    for number, item in enumerate(part.items, part.start):
         lead = f"{indent}{number}. " if part.is_ordered else f"{indent}- "
         yield from wrapped(item, width, lead, " " * len(lead))
 

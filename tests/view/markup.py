@@ -12,7 +12,7 @@ _NAMES = """
 TAGS = frozenset(_NAMES.split())
 ATTRIBUTES = {
     "class", "aria-label", "role", "aria-level", "aria-live", "scope", "tabindex", "src",
-    "alt", "open", "style",
+    "alt", "open", "style", "start",
 }  # fmt: skip
 # What a front end leaves of a record's looks where it takes no style sheet.
 WRAPS, SCROLLS = "overflow-wrap:break-word", "overflow-x:auto"

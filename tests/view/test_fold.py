@@ -142,6 +142,30 @@ def test_own_tools_answer_is_shown() -> None:
     assert "| 12.5" in record_of(replay([started(), begun, ended]).blocks)
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (
+            {
+                "type": "dataframe",
+                "rows": 2,
+                "columns": [{"name": "a"}],
+                "text": "a\n1",
+                "origin": "x",
+            },
+            "table, 2 rows: a (None) | a | 1 | origin: x",
+        ),
+        # Of a server that answers like us, and not quite.
+        ({"type": "dataframe", "rows": "many"}, '{"type": "dataframe", "rows": "many"}'),
+    ],
+)
+def test_answer_of_a_tool_is_text(answer: dict[str, Any], told: str) -> None:
+    begun = ev.ToolEvent(tool_name="inspect_variable", tool_call_id="c")
+    ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": answer}})
+    record = record_of(replay([started(), begun, ended]).blocks)
+    assert f"Output: | {told}" in " ".join(record.split())
+
+
 def test_footer_counts_and_admits_unknown_prices() -> None:
     view = replay([started(), asked_model(0.5), asked_model(None)])
     footer = only(view, bl.FooterBlock)
@@ -294,7 +318,7 @@ def test_streaming_cost_is_constant_per_chunk() -> None:
     ("told", "state"),
     [
         ({"action": "retry", "budget": 2}, "trying again after 2 s, attempt 1 of 2"),
-        ({"action": "narrow_scope", "budget": 0}, "going on with a smaller task"),
+        ({"action": "narrow_scope", "budget": 0}, "asking the model for its next step"),
         ({"action": "narrow_scope", "put_back": "As before: x.", "budget": 0}, "going back"),
         ({"fallback": "second"}, "going on with second"),
         ({"recoverable": False, "budget": 0}, "this cannot be recovered"),

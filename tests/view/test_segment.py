@@ -118,6 +118,71 @@ def test_chart_replaces_table() -> None:
     assert "2001" in words(found)[1]
 
 
+def drawn(title: str) -> dict[str, Any]:
+    return {**figure({"mark": "bar", "title": title}), "title": title, "description": f"b {title}"}
+
+
+def made(name: str, output: dict[str, Any]) -> dict[str, Any]:
+    """The summary of a variable that this output shows."""
+    return {k: v for k, v in output.items() if k not in ("spec", "preview")} | {"name": name}
+
+
+@pytest.mark.parametrize(
+    ("summary", "first", "further"),
+    [
+        ("Both are done.", "Rest", "`load`"),
+        ("`load` and `rest` have them.", "Load by hour", "`rest`"),
+        ("The load by hour, and what is left in `rest`.", "", "`rest`"),
+        ("See `rest.show()`, then `load`.", "Rest", "`load`"),
+        ("`unload` and load.", "Rest", "`load`"),
+    ],
+)
+def test_answer_names_the_chart_that_comes_first(summary: str, first: str, further: str) -> None:
+    shown = [drawn("Load by hour"), drawn("Rest")]
+    variables = [made(name, each) for name, each in zip(("load", "rest"), shown, strict=True)]
+    done = ev.RunCompleted(summary=summary, variables=("load", "rest"))
+    found = segment(*code(outputs=shown, variables=variables), done)
+    assert found.figure is not None
+    assert found.figure.title == first
+    told = f"Also drawn, in the steps below: {further.strip('`')}"
+    assert words(found)[0].splitlines()[-1] == told
+    assert ("Rest" if first != "Rest" else "Load by hour") in words(found)[1]
+
+
+@pytest.mark.parametrize(
+    ("summary", "rows", "beside", "is_named"),
+    [
+        ("All is in `sums.csv`.", 12, False, True),
+        ("All is in `sums`.", 12, True, True),
+        ("All is in `sums`.", 13, True, False),
+        ("All is in `sums`.", 300, True, False),
+        ("All is in sums.", 12, True, False),
+        ("All is in sums.", 12, False, False),
+    ],
+)
+def test_answer_names_the_table_that_comes_first(
+    summary: str, rows: int, beside: bool, is_named: bool
+) -> None:
+    sums, rest = frame(["mass"], [["5076.02"]] * rows), frame(["left"], [["1"]])
+    charts = [drawn("Load")] if beside else []
+    steps = code(outputs=[sums, rest, *charts], variables=[made("sums", sums)])
+    head = words(
+        segment(*steps, *code("y = 2", "c2", stdout="checked"), ev.RunCompleted(summary=summary))
+    )[0]
+    assert ("5,076.02" in head) is is_named
+    assert "left" not in head
+
+
+def test_fold_names_tables_charts_and_models_first() -> None:
+    kinds = {"name": "str", "sheets": "dict", "gbm": "GradientBoosting"}
+    simple = [{"type": "primitive", "name": n, "python_type": t} for n, t in kinds.items()]
+    names = ("name", "sheets", "gbm", "table")
+    steps = code(variables=[*simple, made("table", frame(["a"], [["1"]]))], changed=names)
+    done = segment(*steps, ev.RunCompleted(summary="Done.", variables=names))
+    for found in (done, segment(*steps, question())):
+        assert text_of([], summary=found.summary) == "1 step · gbm, table, name, sheets"
+
+
 def test_no_fold_without_work() -> None:
     assert segment(asked_model(), DONE).work == ()
 
@@ -283,6 +348,7 @@ def test_table_turn_is_under_25_kilobytes() -> None:
         ("mean", "float64", ["46.1333", "7.5"], ["46.13", "7.50"]),
         ("gap", "float64", ["2.0", "", "3.0"], ["2", "–", "3"]),
         ("total", "float64", ["1.69852e+06", "12.5"], ["1,698,520", "12"]),
+        ("v", "float64", ["2820.0", "-3.7513", "4.8612"], ["2,820.00", "-3.75", "4.86"]),
         ("p", "float64", ["0.000123", "0.5"], ["0.0001", "0.5000"]),
         ("sold", "int64", ["1234567", "3"], ["1,234,567", "3"]),
         ("year", "int64", ["2001", "2002"], ["2001", "2002"]),
@@ -306,8 +372,10 @@ def test_column_has_one_format(name: str, dtype: str, cells: list[str], shown: l
         (None, 1, "rows not counted, 1 column", "… 10 more rows"),
         (1, 2, "1 row, 2 columns", ""),
         (344, 1, "344 rows, 1 column", "… 334 more rows"),
-        (11, 42, "11 rows, 42 columns", "… 1 more row, 2 more columns"),
-        (12, 2, "series, 12 values", "… 2 more rows"),
+        # Only where it saves at least five rows.
+        (14, 42, "14 rows, 42 columns", "… 2 more columns"),
+        (15, 42, "15 rows, 42 columns", "… 5 more rows, 2 more columns"),
+        (12, 2, "series, 12 values", ""),
     ],
 )
 def test_table_shows_ten_rows_and_counts_rest(
@@ -319,7 +387,7 @@ def test_table_shows_ten_rows_and_counts_rest(
     given["kind"] = "series" if "series" in caption else "table"
     table = table_of(DataFrameObject.model_validate(given))
     assert (table.caption, table.note) == ((caption,), note)
-    assert len(table.rows) == min(known, 10)
+    assert len(table.rows) == (10 if "more row" in note else known)
 
 
 def test_published_report_names_its_page() -> None:

@@ -233,6 +233,36 @@ def test_fold_names_variables_missing_from_answer() -> None:
     assert text_of([], summary=found.summary) == "1 step · b"
 
 
+@pytest.mark.parametrize(
+    ("said", "read", "marked"),
+    [
+        ("**`x`** is *not* `y`", "x is not y", "<strong>x</strong> is not <code>y</code>"),
+        ("***x***, **`a*b`**, **x**s", "x, a*b, xs", "<strong>x</strong>, <strong>a*b</strong>"),
+        ("[docs](https://a.b) ![i](c)", "docs i", "<p>docs i</p>"),
+        ("2*3*4, x**2 + y**2, 2 ** 3", "2*3*4, x**2 + y**2, 2 ** 3", "x**2 + y**2, 2 ** 3"),
+        ("logs/*/*.csv, *.csv *p<1, **p<2", "logs/*/*.csv, *.csv *p<1, **p<2", "*/*.csv, *.csv *p"),
+        ("f[0](x), __init__, _x_, &lt;", "f[0](x), __init__, _x_, &lt;", "_x_, &amp;lt;</p>"),
+        (r"\*a\* C:\*.csv, (*a*)", r"\*a\* C:\*.csv, (a)", r"\*a\*"),
+        ("1. a\n   - b\n2. c", "1. a\n- b\n2. c", '<ol start="2"><li>c</li></ol>'),
+        ("1. a\nb\n2. c", "1. a\n   b\n2. c", "<ol><li>a<br>b</li><li>c</li></ol>"),
+        ("1. a\n   ```\n   b\n   ```\n2. c", "1. a\n\n  b\n\n2. c", '<ol start="2"><li>c'),
+        ("a\n\n---\n\nb", "a\n\nb", "<p>a</p><p>b</p>"),
+        ("> a", "> a", "<p>&gt; a</p>"),
+        (
+            "a:\n| b | **c** |\n|--|--|\n| d | 1.5 |",
+            "a:\nb    c\n-  ---\nd  1.5",
+            '<td class="pk-n">1.5',
+        ),
+        ("| b |\n|--|", "b\n-", "<th"),
+    ],
+)
+def test_markdown_of_a_model_is_read(said: str, read: str, marked: str) -> None:
+    head = segment_of(lasting(replay([started(), RunCompleted(summary=said)]).blocks)).head
+    assert text_of(head) == read
+    assert marked in html_of(head)
+    assert "](" not in markdown_of(head).replace("\\", "").replace("f[0](x)", "")
+
+
 def test_code_request_keeps_indentation() -> None:
     asked = "Mend this:\n```python\ndef f(a):\n    if a:\n\treturn a / 0\n```"
     lines = record_of(replay([started(asked)]).blocks).splitlines()
