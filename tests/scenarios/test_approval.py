@@ -133,7 +133,7 @@ async def test_loop_over_files_goes_on_to_its_end(
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(name)
     session = scripted(call("run_code", code=LOOP + act), DONE)
-    events = await ask(session)
+    events = await turn(session)
     for _ in range(asks):
         question(events)
         events = await gather(session.resume(reply))
@@ -146,7 +146,7 @@ async def test_declined_loop_leaves_every_file(scripted: Any, tmp_path: Path) ->
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(name)
     session = scripted(call("run_code", code=LOOP + LOOPS[1]), DONE)
-    await ask(session)
+    await turn(session)
     question(await gather(session.resume("Run it")))
     await gather(session.resume("Don't"))
     assert sorted(each.read_text() for each in tmp_path.glob("*.txt")) == ["a", "b", "c"]
@@ -162,7 +162,7 @@ async def test_approved_folder_is_deleted_with_its_files(
         (tmp_path / name).write_text("")
     code = "import shutil\nremove = [shutil.rmtree][0]\nremove('d')"
     session = scripted(call("run_code", code=code), DONE)
-    assert "deletes files: d." in (question(await ask(session)).context or "")
+    assert "deletes files: d." in (question(await turn(session)).context or "")
     assert isinstance((await gather(session.resume(reply)))[-1], ev.RunCompleted)
     assert not (tmp_path / "d").exists()
     session.past.undo()
@@ -185,7 +185,7 @@ async def test_leave_for_moves_within_a_folder_covers_no_other(
         (tmp_path / name).write_text("")
     code = f"import os\nmove = [os.rename][0]\nmove('kept.txt', 'x.txt')\nmove('more.txt', {to!r})"
     session = scripted(call("run_code", code=code), DONE)
-    question(await ask(session))
+    question(await turn(session))
     question(await gather(session.resume(FOR_TURN)))
     assert (tmp_path / "more.txt").exists()
 
@@ -195,7 +195,7 @@ async def test_step_that_ends_says_what_has_happened(scripted: Any, tmp_path: Pa
     code = "for n in names:\n    open(f'../{n}', 'w').close()"
     session = scripted(call("run_code", code=code), DONE)
     await session.executor.execute("names = ['out_a', 'out_b']")
-    await ask(session)
+    await turn(session)
     events = await gather(session.resume("Run it"))
     assert isinstance(events[-1], ev.RunCompleted)
     assert "This already happened and isn't repeated: Line 2 writes" in read_by_model(session)[0]

@@ -77,7 +77,7 @@ async def test_both_files_of_a_move_come_back(
     theirs.write_text("theirs")
     code += "\n1 / 0" * fails
     session = scripted(call("run_code", code=code), DONE)
-    question = await ask(session)
+    question = (await turn(session))[-1]
     assert isinstance(question, UserInputRequested)
     assert "theirs.csv" in (question.context or "")
     assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
@@ -91,7 +91,7 @@ async def test_files_of_a_moved_folder_come_back(scripted: Any, tmp_path: Path) 
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.csv").write_text("a")
     session = scripted(call("run_code", code="import os\nos.rename('d', 'e')"), DONE)
-    await ask(session)
+    await turn(session)
     await gather(session.resume("Run it"))
     assert not (tmp_path / "d").exists()
     assert session.past.undo()[1].restored == ("a.csv",)
