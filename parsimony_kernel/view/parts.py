@@ -236,7 +236,7 @@ def table_of(frame: DataFrameObject) -> Table:
         return Table(caption, ("column", "type", "for example"), cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
-    dtypes = {column.name: column.dtype for column in frame.columns}
+    dtypes = {column.name: column.dtype for column in frame.columns if not column.is_index}
     columns = [
         format_column(name, dtypes.get(name, ""), cells)
         for name, *cells in zip_longest(names, *shown, fillvalue="")

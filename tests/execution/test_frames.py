@@ -199,6 +199,28 @@ class TestLabels:
             assert table.preview_columns == (*labels, "v")
             assert table.preview == (("a", "1", "7"), ("a", "2", "8"))
 
+    @pytest.mark.parametrize(
+        ("value", "names", "first"),
+        [
+            (pd.Series({2019: 1.5, 2020: 2.5}, name="rate"), ("index", "rate"), ("2019", "1.5")),
+            (pd.Series([0, 1, 0]).value_counts(), ("index", "count"), ("0", "2")),
+            (pd.DataFrame({"p": [0.1, 0.2]}, index=[1, 24]), ("index", "p"), ("1", "0.1")),
+            (pd.DataFrame({"v": [5, 6, 7]}).query("v > 5"), ("index", "v"), ("1", "6")),
+            (pd.DataFrame({"v": [5, 6]})[::-1], ("index", "v"), ("1", "6")),
+            (pd.DataFrame({"v": [5, 6]}), ("v",), ("5",)),
+            (pd.DataFrame({"v": [5]}, index=pd.RangeIndex(1, name="id")), ("id", "v"), ("0", "5")),
+        ],
+        ids=["years", "counts", "lags", "filtered", "reversed", "row numbers", "named"],
+    )
+    def test_index_is_shown_unless_it_counts_rows(
+        self, value: Any, names: tuple[str, ...], first: tuple[str, ...]
+    ) -> None:
+        table = summary(value)
+        assert (table.preview_columns, table.preview[0]) == (names, first)
+
+    def test_index_alone_is_called_an_index(self) -> None:
+        assert summary(pd.date_range("2025-01-01", periods=3)).kind == "index"
+
 
 class TestEdges:
     @pytest.mark.parametrize(
