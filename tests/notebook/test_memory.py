@@ -199,7 +199,7 @@ def test_code_of_older_turns_goes_before_turns_do() -> None:
     }
     whole = told(rows, codes, most=100)
     assert len(whole) == context.MOST_TURNS
-    assert ["code_that_ran" in request for request, _ in whole] == [False] * 5 + [True] * 5
+    assert ["code_that_ran" in request for request, _ in whole] == [False] * 4 + [True] * 6
     assert whole[0][0].endswith("(Left out: 2 requests before this one.)")
 
 
