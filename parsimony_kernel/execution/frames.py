@@ -206,8 +206,7 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
 def _says_something(index: Any) -> bool:
     """Whether an index is informative: it has a name, or labels other than the row numbers."""
     is_range = comes_from(index, "pandas", "RangeIndex")
-    is_numbered = is_range and (index.start, index.step) == (0, 1)
-    return not is_numbered or index.name is not None
+    return not is_range or (index.start, index.step, index.name) != (0, 1, None)
 
 
 def _levels(index: Any) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -199,7 +199,7 @@ def _variables(
         reserved = _NAMES_BYTES if share is Share.schema else _ROWS_BYTES
         summarise(variables, budget_bytes=SNAPSHOT_BYTES - reserved, kept=kept)
         if share is not Share.schema:
-            _add_rows(kept, variables, None if share is Share.full else named)
+            _add_rows(kept, variables, variables if share is Share.full else named)
 
     # Summaries call ``repr`` of user-defined classes, hence the deadline.
     guard = CodeGuard(_INVENTORY_S)
@@ -207,10 +207,8 @@ def _variables(
         guard.call(tell)
     if variables and not kept:
         name, value = next(iter(variables.items()))
-        bare = PrimitiveObject(
-            name=name, python_type=type_name(value), text="took too long to show"
-        )
-        kept.append(bare.for_model())
+        told = PrimitiveObject(name=name, python_type=type_name(value), text="takes too long")
+        kept.append(told.for_model())
     described = {each["name"] for each in kept}
     rest = {name: value for name, value in variables.items() if name not in described}
     return [shape_of(each) for each in kept] if share is Share.schema else kept, _listed(rest)
@@ -245,16 +243,15 @@ def _listed(variables: Mapping[str, Any]) -> str:
 
 
 def _add_rows(
-    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: frozenset[str] | None
+    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: Collection[str]
 ) -> None:
-    """Add first rows of the tables in ``named`` (``None``: of all) while there is room."""
+    """Add first rows of the tables in ``named`` while there is room."""
     room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())
     room -= _NAMES_BYTES if len(summaries) < len(variables) else 0
     factory = OutputFactory()
     for summary in summaries:
         name = summary["name"]
-        is_meant = named is None or name in named
-        if summary.get("type") != "dataframe" or not is_meant:
+        if summary.get("type") != "dataframe" or name not in named:
             continue
         table = factory.convert(variables[name], name)
         rows = table.first_rows(_FIRST_ROWS) if isinstance(table, DataFrameObject) else []

@@ -16,6 +16,7 @@ from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import MODEL_BYTES, SPELLED_ROWS, SPELLED_TEXTS, frame
+from parsimony_kernel.view.parts import table_of
 
 
 def summary(value: Any) -> DataFrameObject:
@@ -216,6 +217,26 @@ class TestLabels:
     ) -> None:
         table = summary(value)
         assert (table.preview_columns, table.preview[0]) == (names, first)
+
+    @pytest.mark.parametrize(
+        ("value", "is_shown"),
+        [
+            (pd.DataFrame({"v": [5, 7, 6]}).sort_values("v"), False),
+            (pd.DataFrame({"v": [5, 7, 6]}).nlargest(2, "v"), True),
+            (pd.DataFrame({"v": [5, 7]}, index=[2020, 2019]), True),
+            (pd.DataFrame({"v": [5, 7]}, index=["1", "0"]), True),
+            (pd.Series([0, 1, 1]).value_counts(), True),
+        ],
+        ids=["sorted", "largest", "years", "text", "counts"],
+    )
+    def test_person_reads_labels_but_no_sorted_row_numbers(
+        self, value: Any, is_shown: bool
+    ) -> None:
+        table = summary(value)
+        assert table.preview_columns[0] == "index"
+        shown = table_of(table)
+        assert ("index" in shown.columns) is is_shown
+        assert len(shown.columns) == len(shown.rows[0]) == 1 + is_shown
 
     def test_index_alone_is_called_an_index(self) -> None:
         assert summary(pd.date_range("2025-01-01", periods=3)).kind == "index"

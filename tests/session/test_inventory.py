@@ -107,7 +107,7 @@ def test_deadline_keeps_what_is_ready(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [each["name"] for each in inventory["variables"]] == ["orders"]
     assert inventory["more_variables"] == "Slow: slow; int: n"
     [bare] = told(tmp_path, "use `slow`", orders=table, slow=Slow())["variables"]
-    assert (bare["name"], bare["text"]) == ("slow", "took too long to show")
+    assert (bare["name"], bare["text"]) == ("slow", "takes too long")
 
 
 def test_names_of_the_rest_are_listed(tmp_path: Path) -> None:
