@@ -68,6 +68,7 @@ REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
 CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
+_CODE = "\n<code_that_ran>\n{}\n</code_that_ran>"
 # Most tool calls listed for an unfinished turn.
 MOST_CALLS = 5
 
@@ -376,8 +377,9 @@ def earlier_turns(
         told.append((request, "" if keeps else _code_of(row, events), answer))
     messages: list[AgentMessage] = []
     for request, code, answer in told:
+        room -= len(_CODE)
         if kept := _beginning(code, min(CODE_CHARS, room)):
-            request += f"\n<code_that_ran>\n{kept}\n</code_that_ran>"
+            request += _CODE.format(kept)
         room -= len(kept)
         messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
     if messages and left_out:
