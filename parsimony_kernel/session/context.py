@@ -62,7 +62,6 @@ _TOLD = {
 
 # Limits for earlier turns: their number, and the characters in total and per part.
 MOST_TURNS = 10
-_MOST_COUNTED = 1_000
 MOST_CHARS = 8_000
 REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
@@ -119,7 +118,7 @@ class TurnContext:
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.journal.context(home.history, self._cell_key, _MOST_COUNTED)
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS + 1)
         earlier = earlier_turns(turns, home.journal.events, self._share)
         asked = len(earlier) // 2
         inventory, told = self.inventory(request, also)
@@ -349,7 +348,7 @@ def earlier_turns(
     followed by the code that ran. An unfinished one gives a clause, and the calls of the user's
     tools that worked. An undone one says so. The cell's own previous turn is left out unless it was
     cut off after such calls. Beyond ``MOST_CHARS`` characters, code of the oldest turns is left out
-    first, then the oldest turns; the first message tells how many.
+    first, then the oldest turns; the first message tells which.
 
     Args:
         rows: The turns, as ``SqliteJournal.context`` returns them.
@@ -361,7 +360,7 @@ def earlier_turns(
         return ()
     told: list[tuple[str, str, str]] = []
     room, keeps, left_out = MOST_CHARS, share is Share.schema, 0
-    for at, row in reversed([*enumerate(rows)]):
+    for row in reversed(rows):
         events: Sequence[ev.AgentEvent] = ()
         with suppress(JournalError):
             events = events_of(row.run_id)
@@ -372,7 +371,7 @@ def earlier_turns(
         request, answer = _asked(row, keeps=keeps), _came_to(row, events, keeps=keeps)
         room -= len(request) + len(answer)
         if room < 0 or len(told) == MOST_TURNS:
-            left_out = at + 1
+            left_out = row.ordinal
             break
         told.append((request, "" if keeps else _code_of(row, events), answer))
     messages: list[AgentMessage] = []
@@ -383,7 +382,7 @@ def earlier_turns(
         room -= len(kept)
         messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
     if messages and left_out:
-        before = f"(Left out: {counted(left_out, 'request')} before this one.)"
+        before = f"(Left out: turn{f's 1 to {left_out}' if left_out > 1 else ' 1'}.)"
         messages[0] = AgentMessage("user", f"{messages[0].content}\n{before}")
     return tuple(messages)
 

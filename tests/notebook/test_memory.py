@@ -186,7 +186,7 @@ def test_newest_turns_are_recalled_when_space_is_short(monkeypatch: pytest.Monke
     assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
     assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
     assert len(told([row(n) for n in range(50)])) == context.MOST_TURNS
-    assert whole[0][0].endswith("(Left out: 4 requests before this one.)")
+    assert whole[0][0].endswith("(Left out: turns 1 to 4.)")
     assert "Left out" not in str(whole[1:])
     monkeypatch.setattr(context, "MOST_CHARS", 100)
     assert told(rows) == []
@@ -200,7 +200,7 @@ def test_code_of_older_turns_goes_before_turns_do() -> None:
     whole = told(rows, codes, most=100)
     assert len(whole) == context.MOST_TURNS
     assert ["code_that_ran" in request for request, _ in whole] == [False] * 4 + [True] * 6
-    assert whole[0][0].endswith("(Left out: 2 requests before this one.)")
+    assert whole[0][0].endswith("(Left out: turns 1 to 2.)")
 
 
 BACK, AGAIN = ev.TurnTakenBack(removed=("x",)), ev.TurnTakenBack(restored=("x",), redone=True)
