@@ -15,7 +15,9 @@ from parsimony_kernel.core.text import utf8
 # Characters for the rows of one table in a prompt.
 MAX_TABLE_TEXT = 3_900
 
-Kind = Literal["table", "series", "unnamed series"]
+Kind = Literal["table", "series", "unnamed series", "index"]
+# Most names of changed variables that are listed without a summary.
+_MOST_NAMES = 40
 # Whether several texts of a column differ only in capitals or outer spaces, or some are blank.
 Spellings = Literal["", "several", "blank", "unchecked"]
 
@@ -53,8 +55,9 @@ class ColumnSummary(_Output):
 
 
 class DataFrameObject(_Output):
-    """A table or, by its ``kind``, a series, whose name is its last column's unless it is unnamed.
+    """A table or, by its ``kind``, an index or a series.
 
+    The name of a series is that of its last column, unless it is unnamed.
     ``rows`` is ``None`` for a lazy frame, which is never collected. ``columns`` describes the first
     40 in full; ``more_columns`` has the names of the rest, and ``columns_left_out`` counts those
     beyond that. ``preview`` has the first rows as text, in the order of ``preview_columns``: all
@@ -276,6 +279,7 @@ class KernelOutput(_Output):
 
     def for_model(self) -> dict[str, Any]:
         """Return the compact form: streams, outputs, and changes to variables."""
+        described = {each.name for each in self.variables}
         summary: dict[str, Any] = {
             "stdout": self.stdout,
             "stderr": self.stderr,
@@ -285,6 +289,7 @@ class KernelOutput(_Output):
             ],
             "printed_before": list(self.printed_before) if self.stdout else [],
             "variables": [v.for_model() for v in self.variables],
+            "also_changed": [each for each in self.changed if each not in described][:_MOST_NAMES],
             "overwritten": list(self.overwritten),
             "deleted": list(self.deleted),
             "truncated": self.truncated,

@@ -41,6 +41,12 @@ _SPELLINGS = {
 _CALLED = {"not_found": "Found in no result, and marked so for the person"}
 # Calls that were not started, so these are not failures.
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
+# Of a result of code, the lists of variables.
+_NAMES = {
+    "also_changed": "Changed, too many to describe",
+    "overwritten": "Changed, and the person's",
+    "deleted": "Deleted",
+}
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
 _OF_AN_OUTPUT = frozenset(
     {"type", "name", "rows", "columns", "more_columns", "columns_left_out", "text", "python_type"}
@@ -177,10 +183,10 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
         if columns:
             alike[columns] = f"`{name}`"
         yield f"`{name}`: {' '.join(_output(variable, described))}"
-    for key, words in (("overwritten", "Changed, and the person's"), ("deleted", "Deleted")):
+    for key, words in _NAMES.items():
         if names := result.get(key):
             yield f"{words}: {', '.join(map(str, names))}"
-    rest = {k: v for k, v in result.items() if k not in _OF_CODE | {"overwritten", "deleted"}}
+    rest = {k: v for k, v in result.items() if k not in _OF_CODE | _NAMES.keys()}
     if rest.pop("truncated", False):
         yield "(cut: there was more of this output)"
     yield from (f"{key}: {_in_a_line(value)}" for key, value in rest.items())
@@ -297,6 +303,8 @@ def _column(column: dict[str, Any]) -> str:
     if column.get("index"):
         facts.insert(0, "index")
     if missing := column.get("missing"):
+        # Whole numbers with gaps are of a nullable type, such as Int64.
+        facts[-1] = re.sub("^uint", "UInt", re.sub("^int", "Int", facts[-1]))
         facts.append(f"{missing:,} missing")
     if told := _SPELLINGS.get(column.get("spellings", "")):
         facts.append(told)

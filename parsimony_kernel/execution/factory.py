@@ -44,6 +44,9 @@ from parsimony_kernel.lineage.classes import package_of
 DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
 SNAPSHOT_BYTES = 8 * 1024
+# The smallest summary, and how many tables may turn out not to fit before the rest is skipped.
+_LEAST_BYTES = 64
+_MOST_TOO_LARGE = 3
 MESSAGE_CHARS = 2_000
 _HALF_STACK = 10
 
@@ -255,22 +258,33 @@ class OutputFactory:
 
 
 def summarise(
-    variables: Mapping[str, Any], *, budget_bytes: int = SNAPSHOT_BYTES
+    variables: Mapping[str, Any],
+    *,
+    budget_bytes: int = SNAPSHOT_BYTES,
+    kept: list[dict[str, Any]] | None = None,
 ) -> tuple[list[dict[str, Any]], int]:
     """Summarise a namespace for the model, within ``budget_bytes`` of JSON.
+
+    Args:
+        variables: the values by their names.
+        budget_bytes: the limit.
+        kept: the list that gets the summaries, for a caller who may interrupt.
 
     Returns:
         The summaries in the order of ``variables``, earlier ones first to be kept, and the number
         of variables that did not fit.
     """
-    factory = OutputFactory()
-    kept: list[dict[str, Any]] = []
-    room = budget_bytes
+    factory, room, too_large = OutputFactory(), budget_bytes, 0
+    kept = [] if kept is None else kept
     for name, value in variables.items():
-        if room <= 0:
+        if room < _LEAST_BYTES:
             break
+        # Tables take long to summarise.
+        if too_large == _MOST_TOO_LARGE and rank(value) == 0:
+            continue
         told = factory.summary(value, name).for_model()
         size = len(json.dumps(told, ensure_ascii=False).encode()) + 2
+        too_large += size > room and rank(value) == 0
         if size <= room:
             kept.append(told)
             room -= size
@@ -282,9 +296,10 @@ def rank(value: Any) -> int:
 
     Lower is more relevant.
     """
-    if frames.is_frame(value):
+    kind = value.summary.type if is_remote(value) else ""
+    if kind == "dataframe" or frames.is_frame(value):
         return 0
-    if is_figure(value):
+    if kind == "figure" or is_figure(value):
         return 1
     return 3 if is_a(value, type, *_ROUTINES) else 2
 

@@ -140,7 +140,8 @@ def _head(value: Any) -> _Head | None:
         made = _of_pandas(value.to_frame(name="value" if name is None else name))
         return _as(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
-        return _of_pandas(sys.modules["pandas"].DataFrame(index=value), is_index_alone=True)
+        made = _of_pandas(sys.modules["pandas"].DataFrame(index=value), is_index_alone=True)
+        return _as(made, kind="index")
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
     return None if head is None else _as(head, library=library)
@@ -203,9 +204,9 @@ def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
 
 
 def _says_something(index: Any) -> bool:
-    """Whether an index is informative: it has a name, or labels other than integers."""
-    is_numbered = getattr(index.dtype, "kind", "") in "iu"
-    return not is_numbered or any(each is not None for each in index.names)
+    """Whether an index is informative: it has a name, or labels other than the row numbers."""
+    is_range = comes_from(index, "pandas", "RangeIndex")
+    return not is_range or (index.start, index.step, index.name) != (0, 1, None)
 
 
 def _levels(index: Any) -> Iterator[tuple[str, Any]]:

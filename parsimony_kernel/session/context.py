@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,14 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.artifacts.publish import environment
+from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage, request_message
-from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.core.text import counted, plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
-from parsimony_kernel.execution.inspection import is_exactly
+from parsimony_kernel.execution.factory import (
+    SNAPSHOT_BYTES,
+    OutputFactory,
+    is_remote,
+    rank,
+    summarise,
+)
+from parsimony_kernel.execution.inspection import is_exactly, type_name
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.past import bound_by
@@ -38,11 +46,12 @@ _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
-# Reserved for first rows of the tables named in the request.
+# Reserved for the names of variables that don't fit, and first rows of the tables in the request.
+_NAMES_BYTES = 1024
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
-# Of variables, and the number of those that didn't fit.
-Summaries = tuple[list[dict[str, Any]], int]
+# What is code in a request: in backticks, a word in quotes, a call.
+_AS_CODE = re.compile(r"`[^`]+`|\"\w+\"|'\w+'|“\w+”|\w+(?=\()")
 _SCALARS = (str, int, float, bool, type(None))
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -58,6 +67,7 @@ REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
 CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
+_CODE = "\n<code_that_ran>\n{}\n</code_that_ran>"
 # Most tool calls listed for an unfinished turn.
 MOST_CALLS = 5
 
@@ -108,7 +118,7 @@ class TurnContext:
             also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
-        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS)
+        turns = home.journal.context(home.history, self._cell_key, MOST_TURNS + 1)
         earlier = earlier_turns(turns, home.journal.events, self._share)
         asked = len(earlier) // 2
         inventory, told = self.inventory(request, also)
@@ -126,10 +136,10 @@ class TurnContext:
         if share is Share.none:
             return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
         variables, more = _variables(home.executor, share, request)
-        files = data_files(home.folder)
+        files = data_files(home.folder, request)
         published = [
-            {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
-            for artifact in home.artifacts()[-_MAX_ARTIFACTS:]
+            {"kind": entry.kind, "title": entry.title, "id": entry.logical_id[:SHORT_ID]}
+            for entry in home.artifacts()[-_MAX_ARTIFACTS:]
         ]
         today = f"{home.clock.now():%Y-%m-%d, %a}"
         versions = ", ".join(map(" ".join, environment(("pandas", "altair")).items()))
@@ -148,6 +158,7 @@ class TurnContext:
         titles = f"{plural('title', len(published))} of {counted(len(published), 'artifact')}"
         parts = (
             (variables, f"{_TOLD[share]}: {names}"),
+            (more, "names of more variables"),
             (files, f"{plural('name', len(files))} of {counted(len(files), 'data file')}"),
             (published, titles),
         )
@@ -164,50 +175,83 @@ class TurnContext:
         )
 
 
-def _variables(executor: BaseCodeExecutor, share: Share, request: str) -> Summaries:
-    """Summarize the variables for the model."""
-    bound, ledger = executor.variables(), executor.origin_ledger
-    words = frozenset(re.findall(r"\w+", request.casefold()))
+def _variables(
+    executor: BaseCodeExecutor, share: Share, request: str
+) -> tuple[list[dict[str, Any]], str]:
+    """Summarize the variables for the model, and list the names of those that don't fit."""
+    # What a cell bound last comes first.
+    bound, ledger = dict(reversed(executor.variables().items())), executor.origin_ledger
+    named = _named(request, bound)
 
-    def place(name: str) -> tuple[bool, int, bool, int]:
-        """Sort key: named in the request, kind, tables made from no other variable, newest first.
+    def place(name: str) -> tuple[bool, int, int]:
+        """Sort key: named in the request, then by kind, newest first.
 
-        Scalars with names of one or two letters, as loops leave behind, come last in kind.
+        Scalars come last, and those with names of one or two letters, as loops leave behind.
         """
         value, origin = bound[name], ledger.get(name)
-        is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
-        kind, age = 4 if is_leftover else rank(value), 0 if origin is None else origin.cell_run
-        is_derived = origin is not None and bool(origin.inputs)
-        return name.casefold() not in words, kind, kind == 0 and is_derived, -age
+        kind = 4 + (len(name) <= 2) if is_exactly(value, *_SCALARS) else rank(value)
+        return name not in named, kind, 0 if origin is None else -origin.cell_run
 
-    def told() -> Summaries:
-        variables = {name: bound[name] for name in sorted(bound, key=place)}
-        if share is Share.schema:
-            summaries, more = summarise(variables)
-            return [shape_of(each) for each in summaries], more
-        summaries, more = summarise(variables, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
-        _add_rows(summaries, variables, None if share is Share.full else words)
-        return summaries, more
+    variables = {name: bound[name] for name in sorted(bound, key=place)}
+    kept: list[dict[str, Any]] = []
+
+    def tell() -> None:
+        reserved = _NAMES_BYTES if share is Share.schema else _ROWS_BYTES
+        summarise(variables, budget_bytes=SNAPSHOT_BYTES - reserved, kept=kept)
+        if share is not Share.schema:
+            _add_rows(kept, variables, variables if share is Share.full else named)
 
     # Summaries call ``repr`` of user-defined classes, hence the deadline.
     guard = CodeGuard(_INVENTORY_S)
-    try:
-        with guard:
-            return guard.call(told)
-    except (DeadlineReached, KeyboardInterrupt):
-        return [], len(bound)
+    with suppress(DeadlineReached, KeyboardInterrupt), guard:
+        guard.call(tell)
+    if variables and not kept:
+        name, value = next(iter(variables.items()))
+        told = PrimitiveObject(name=name, python_type=type_name(value), text="takes too long")
+        kept.append(told.for_model())
+    described = {each["name"] for each in kept}
+    rest = {name: value for name, value in variables.items() if name not in described}
+    return [shape_of(each) for each in kept] if share is Share.schema else kept, _listed(rest)
+
+
+def _named(request: str, bound: Mapping[str, Any]) -> frozenset[str]:
+    """Return the variables that the request names.
+
+    A name that may be an English word, or of one or two letters, counts as such only where it is
+    written as code, or is a table's.
+    """
+    text = request.casefold()
+    words, code = (re.findall(r"\w+", each) for each in (text, " ".join(_AS_CODE.findall(text))))
+
+    def is_named(name: str) -> bool:
+        is_word = len(name) <= 2 or (name[1:].isalpha() and name[1:].islower())
+        return name.casefold() in (code if is_word and rank(bound[name]) else words)
+
+    return frozenset(filter(is_named, bound))
+
+
+def _listed(variables: Mapping[str, Any]) -> str:
+    """List the names of variables behind their types, as many as fit."""
+    text = before = ""
+    for at, (name, value) in enumerate(variables.items()):
+        kind = value.type if is_remote(value) else type_name(value)
+        told = f", {name}" if kind == before else f"{'; ' if text else ''}{kind}: {name}"
+        if len((text + told).encode()) > _NAMES_BYTES:
+            return f"{text}; and {len(variables) - at:,} more"
+        text, before = text + told, kind
+    return text
 
 
 def _add_rows(
-    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: frozenset[str] | None
+    summaries: Sequence[dict[str, Any]], variables: Mapping[str, Any], named: Collection[str]
 ) -> None:
-    """Add first rows of the tables in ``named`` (``None``: of all) while there is room."""
+    """Add first rows of the tables in ``named`` while there is room."""
     room = SNAPSHOT_BYTES - len(json.dumps(summaries, ensure_ascii=False).encode())
+    room -= _NAMES_BYTES if len(summaries) < len(variables) else 0
     factory = OutputFactory()
     for summary in summaries:
         name = summary["name"]
-        is_meant = named is None or name.casefold() in named
-        if summary.get("type") != "dataframe" or not is_meant:
+        if summary.get("type") != "dataframe" or name not in named:
             continue
         table = factory.convert(variables[name], name)
         rows = table.first_rows(_FIRST_ROWS) if isinstance(table, DataFrameObject) else []
@@ -218,21 +262,26 @@ def _add_rows(
             summary["rows_begin"] = rows
 
 
-def data_files(folder: Path) -> tuple[str, ...]:
-    """Return at most 40 data files in ``folder`` and one level below, as relative paths."""
+def data_files(folder: Path, request: str = "") -> tuple[str, ...]:
+    """Return at most 40 data files in ``folder`` and one level below, as relative paths.
+
+    A file that ``request`` names may be of any kind, and a folder that it names of any level.
+    """
     found: list[str] = []
     seen = 0
+    named = {each.strip(".") for each in re.findall(r"[\w.-]+", request)}
     for place, folders, names in os.walk(folder):  # passes over what cannot be read
         is_top = Path(place) == folder
         # A folder such as sales.parquet is one table.
         tables = [each for each in folders if Path(each).suffix.lower() in _DATA_SUFFIXES]
-        deeper = {each for each in folders if is_top and not each.startswith((".", "_"))}
-        folders[:] = sorted(deeper.difference(tables))
+        deeper = {each for each in folders if is_top or each in named}
+        folders[:] = sorted(e for e in deeper.difference(tables) if not e.startswith((".", "_")))
         for name in sorted([*names, *tables]):
             seen += 1
             if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
                 return tuple(found)
-            if Path(name).suffix.lower() in _DATA_SUFFIXES and not name.startswith("."):
+            is_data = name in named or Path(name).suffix.lower() in _DATA_SUFFIXES
+            if is_data and not name.startswith("."):
                 found.append((Path(place) / name).relative_to(folder).as_posix())
     return tuple(found)
 
@@ -298,7 +347,8 @@ def earlier_turns(
     Each turn is a request and an answer. A completed turn gives its summary, and its request is
     followed by the code that ran. An unfinished one gives a clause, and the calls of the user's
     tools that worked. An undone one says so. The cell's own previous turn is left out unless it was
-    cut off after such calls, and so are the oldest beyond ``MOST_CHARS`` characters.
+    cut off after such calls. Beyond ``MOST_CHARS`` characters, code of the oldest turns is left out
+    first, then the oldest turns; the first message tells which.
 
     Args:
         rows: The turns, as ``SqliteJournal.context`` returns them.
@@ -308,8 +358,8 @@ def earlier_turns(
     """
     if share is Share.none:
         return ()
-    messages: list[AgentMessage] = []
-    room = MOST_CHARS
+    told: list[tuple[str, str, str]] = []
+    room, keeps, left_out = MOST_CHARS, share is Share.schema, 0
     for row in reversed(rows):
         events: Sequence[ev.AgentEvent] = ()
         with suppress(JournalError):
@@ -318,31 +368,51 @@ def earlier_turns(
         # Nothing else records what this cell's tools did before its kernel died.
         if row.status == "replaced" and (ended or not _done_by_tools(events)):
             continue
-        keeps = share is Share.schema
-        request, answer = _asked(row, events, keeps=keeps), _came_to(row, events, keeps=keeps)
+        request, answer = _asked(row, keeps=keeps), _came_to(row, events, keeps=keeps)
         room -= len(request) + len(answer)
-        if room < 0:
+        if room < 0 or len(told) == MOST_TURNS:
+            left_out = row.ordinal
             break
+        told.append((request, "" if keeps else _code_of(row, events), answer))
+    messages: list[AgentMessage] = []
+    for request, code, answer in told:
+        room -= len(_CODE)
+        if kept := _beginning(code, min(CODE_CHARS, room)):
+            request += _CODE.format(kept)
+        room -= len(kept)
         messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
+    if messages and left_out:
+        before = f"(Left out: turn{f's 1 to {left_out}' if left_out > 1 else ' 1'}.)"
+        messages[0] = AgentMessage("user", f"{messages[0].content}\n{before}")
     return tuple(messages)
 
 
-def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
-    """Render a turn's request, with the newest successful code that fits in ``CODE_CHARS``."""
+def _asked(row: TurnRow, *, keeps: bool) -> str:
+    """Render a turn's request."""
     # An error's message is not the person's own text, and may quote data.
     asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
-    request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
-    if keeps or row.status != "done" or is_taken_back(events):
-        return request
-    codes = (
-        str(event.arguments.get("code", "")).strip()
-        for event in _worked(events)
-        if event.tool_name == "run_code"
-    )
-    code = "\n\n".join(codes)
-    if len(code) > CODE_CHARS:
-        code = f"… {code[-CODE_CHARS:]}"
-    return f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>" if code else request
+    return str(request_message(_cut(asked, REQUEST_CHARS))["content"])
+
+
+def _code_of(row: TurnRow, events: Sequence[ev.AgentEvent]) -> str:
+    """Return the successful code of a turn that is done and not undone."""
+    if row.status != "done" or is_taken_back(events):
+        return ""
+    codes = [event for event in _worked(events) if event.tool_name == "run_code"]
+    return "\n\n".join(str(each.arguments.get("code", "")).strip() for each in codes)
+
+
+def _beginning(code: str, most: int) -> str:
+    """Return the first statements of ``code`` that fit: they import and read files."""
+    if len(code) <= most or most < CLAUSE_CHARS:
+        return code if len(code) <= most else ""
+    lines, kept = code.split("\n"), ""
+    for statement in read(code).statements:
+        text = "\n".join(lines[: statement.lines[1]])
+        if len(text) > most - 2:
+            break
+        kept = text
+    return f"{kept}\n…" if kept else _cut(code, most)
 
 
 def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:

@@ -56,6 +56,7 @@ _IN_A_RECORD = re.compile(
 )
 # The name of an unnamed index in a summary.
 _UNNAMED = "index"
+_INTEGER = re.compile("u?int")
 _WORD = re.compile(r"\w+")
 _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]|[A-Za-z_]\w*")
 
@@ -125,7 +126,7 @@ def _names_kept(
         return frozenset([*names, *more])
     index = [name for name, column in zip(names, columns, strict=True) if column.get("index")]
     beside = [*names[len(index) :], *more]
-    is_on_its_side = index == [_UNNAMED] and not _dtype(columns[0].get("dtype")).startswith("int")
+    is_on_its_side = index == [_UNNAMED] and not _INTEGER.match(_dtype(columns[0].get("dtype")))
     if is_on_its_side and (by_agent or len(beside) == 1):
         return frozenset(beside)
     return frozenset()

@@ -245,6 +245,7 @@ _MOST_DECIMALS = 6
 
 def table_of(frame: DataFrameObject) -> Table:
     """Return ``frame`` as a table; without a preview, as a list of its columns."""
+    frame = _without_row_numbers(frame)
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
     if frame.kind != "table":
@@ -260,7 +261,7 @@ def table_of(frame: DataFrameObject) -> Table:
     total = frame.rows or len(frame.preview)
     most = ROWS if total >= ROWS + _FEW else total
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:most]]
-    dtypes = {column.name: column.dtype for column in frame.columns}
+    dtypes = {column.name: column.dtype for column in frame.columns if not column.is_index}
     columns = [
         format_column(name, dtypes.get(name, ""), cells)
         for name, *cells in zip_longest(names, *shown, fillvalue="")
@@ -272,6 +273,18 @@ def table_of(frame: DataFrameObject) -> Table:
         tuple(is_numeric for _, is_numeric in columns),
         _more(total - len(shown), frame.column_count - len(names)),
     )
+
+
+def _without_row_numbers(frame: DataFrameObject) -> DataFrameObject:
+    """Drop the unnamed index of a sorted table: the numbers of its rows, in another order."""
+    labels, first = [row[0] for row in frame.preview if row], frame.columns[:1]
+    unnamed = [c for c in first if c.is_index and c.name == "index" and _OF_NUMBERS.match(c.dtype)]
+    is_reordered = {*labels} == {*map(str, range(frame.rows or 0))}
+    if frame.kind != "table" or not unnamed or not is_reordered:
+        return frame
+    names, preview = frame.preview_columns[1:], tuple(row[1:] for row in frame.preview)
+    kept = {"columns": frame.columns[1:], "preview_columns": names, "preview": preview}
+    return frame.model_copy(update=kept)
 
 
 def _more(rows: int, columns: int) -> str:

@@ -181,6 +181,22 @@ def test_large_namespace_keeps_tables_and_counts_the_rest() -> None:
     assert len(json.dumps(told)) <= SNAPSHOT_BYTES
 
 
+def test_tables_that_do_not_fit_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    summary = OutputFactory.summary
+
+    def counting(self: OutputFactory, value: Any, name: str) -> Any:
+        looked.append(name)
+        return summary(self, value, name)
+
+    monkeypatch.setattr(OutputFactory, "summary", counting)
+    wide = pd.DataFrame({f"c{i}": ["text " * 9] for i in range(12)})
+    told, more = summarise({f"t{i}": wide for i in range(200)} | {"n": 3})
+    assert [each["name"] for each in told][-1] == "n"
+    assert len(looked) < len(told) + 5
+    assert len(told) + more == 201
+
+
 def test_no_library_is_imported_to_inspect() -> None:
     program = (
         "import sys\n"

@@ -64,6 +64,7 @@ def told(
     events: dict[str, list[ev.AgentEvent]] | None = None,
     *,
     cell_key: str = "now",
+    most: int = context.MOST_TURNS,
     **given: Any,
 ) -> list[tuple[str, str]]:
     """What is told of ``rows``: each request with its answer."""
@@ -71,7 +72,7 @@ def told(
         with journal.transaction() as db:
             values = f"INSERT INTO turns VALUES ({', '.join('?' * len(fields(TurnRow)))})"
             db.executemany(values, map(astuple, rows))
-        found = journal.context("n.ipynb", cell_key, context.MOST_TURNS)
+        found = journal.context("n.ipynb", cell_key, most)
     messages = earlier_turns(found, lambda run_id: (events or {}).get(run_id, []), **given)
     assert [m.role for m in messages] == ["user", "assistant"] * (len(messages) // 2)
     texts = [str(m.content) for m in messages]
@@ -93,7 +94,12 @@ def did(tool: str, *, ok: bool = True, **arguments: object) -> ev.ToolEvent:
     ("status", "codes", "kept"),
     [
         ("done", [("a = 1", True), ("a.b", False), ("c = 2\n", True)], "a = 1\n\nc = 2"),
-        ("done", [("a" * 2_000, True), ("b" * 1_400, True)], f"… {'a' * 98}\n\n{'b' * 1_400}"),
+        ("done", [("a" * 2_000, True), ("b" * 1_400, True)], f"{'a' * 1_498} …"),
+        (
+            "done",
+            [("a = 1", True), (f"b = '''{'b' * 1_000}\nb'''\nc = 2\n" * 2, True)],
+            f"a = 1\n\nb = '''{'b' * 1_000}\nb'''\nc = 2\n…",
+        ),
         ("stopped", [("a = 1", True)], None),
         ("done", [], None),
     ],
@@ -165,8 +171,21 @@ def test_newest_turns_are_recalled_when_space_is_short(monkeypatch: pytest.Monke
     assert sum(len(request) + len(answer) for request, answer in whole) <= context.MOST_CHARS
     assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
     assert len(told([row(n) for n in range(50)])) == context.MOST_TURNS
+    assert whole[0][0].endswith("(Left out: turns 1 to 4.)")
+    assert "Left out" not in str(whole[1:])
     monkeypatch.setattr(context, "MOST_CHARS", 100)
     assert told(rows) == []
+
+
+def test_code_of_older_turns_goes_before_turns_do() -> None:
+    rows = [row(n) for n in range(1, 13)]
+    codes: dict[str, list[ev.AgentEvent]] = {
+        f"r{n}": [did("run_code", code=f"x{n} = '{'a' * 1_400}'")] for n in range(1, 13)
+    }
+    whole = told(rows, codes, most=100)
+    assert len(whole) == context.MOST_TURNS
+    assert ["code_that_ran" in request for request, _ in whole] == [False] * 4 + [True] * 6
+    assert whole[0][0].endswith("(Left out: turns 1 to 2.)")
 
 
 BACK, AGAIN = ev.TurnTakenBack(removed=("x",)), ev.TurnTakenBack(restored=("x",), redone=True)

@@ -2,6 +2,7 @@
 agent: read as their words, and as nothing else."""
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -11,8 +12,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from parsimony_kernel.core.outputs import KernelOutput, PrimitiveObject
 from parsimony_kernel.core.result_text import as_text, variable_in_text
 from parsimony_kernel.execution.executor import CodeExecutor
+from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.session import context
 from parsimony_kernel.session.context import (
     MAX_INSTRUCTIONS_BYTES,
     TurnContext,
@@ -83,6 +87,105 @@ def test_what_the_inventory_tells_of_a_column_is_not_told_again(tmp_path: Path) 
     assert "some values" not in as_text(envelope, (), {*seen})
     variable["columns"][1]["samples"] = ["7"]  # of another table
     assert "some values of each column, not rows: n: 7" in as_text(envelope, (), seen)
+
+
+class Slow:
+    def __repr__(self) -> str:
+        time.sleep(60)
+        return "slow"
+
+
+def listed(folder: Path, request: str, bound: dict[str, Any]) -> list[str]:
+    return [each["name"] for each in told(folder, request, Share.full, **bound)["variables"]]
+
+
+def test_deadline_keeps_what_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_INVENTORY_S", 0.5)
+    table = pd.DataFrame({"a": [1]})
+    inventory = told(tmp_path, "", orders=table, slow=Slow(), n=3)
+    assert [each["name"] for each in inventory["variables"]] == ["orders"]
+    assert inventory["more_variables"] == "Slow: slow; int: n"
+    [bare] = told(tmp_path, "use `slow`", orders=table, slow=Slow())["variables"]
+    assert (bare["name"], bare["text"]) == ("slow", "takes too long")
+
+
+def test_names_of_the_rest_are_listed(tmp_path: Path) -> None:
+    table = pd.DataFrame({f"c{i}": ["text " * 9] * 9 for i in range(12)})
+    tables = {f"table_{i}": table for i in range(300)}
+    for share in (Share.full, Share.samples, Share.schema):
+        inventory = told(tmp_path, "", share, **tables)
+        assert inventory["more_variables"].startswith("DataFrame: table_")
+        assert inventory["more_variables"].endswith(" more")
+        assert len(json.dumps([inventory["variables"], inventory["more_variables"]])) <= 8 * 1024
+
+
+@pytest.mark.parametrize(
+    ("request_", "first"),
+    [
+        ("is anything odd from the start on?", "new"),
+        ("what does `start` mean?", "start"),
+        ("what is start_day?", "start_day"),
+        ("run model(1)", "model"),
+        ("fit a model", "new"),
+        ("is 'odd' sorted?", "odd"),
+        ("clean the old rows", "old"),
+        ("plot y against x", "new"),
+    ],
+)
+def test_the_named_come_first(tmp_path: Path, request_: str, first: str) -> None:
+    bound = {"old": pd.DataFrame({"a": [1]}), "new": pd.DataFrame({"a": [1]})}
+    bound |= {"start": 4, "start_day": 4, "model": {1}, "odd": [1, 3], "x": [1], "y": [2]}
+    assert listed(tmp_path, request_, bound)[0] == first
+
+
+def test_scalars_and_leftovers_of_loops_come_last(tmp_path: Path) -> None:
+    bound = {"df": pd.DataFrame({"a": [1]}), "rows": [1], "total": 9, "i": 3}
+    assert listed(tmp_path, "", bound) == ["df", "rows", "total", "i"]
+
+
+async def test_the_newest_table_is_told_first(tmp_path: Path) -> None:
+    executor, scope = CodeExecutor(), RunScope("", "n.ipynb", "mine", actor="user")
+    for code in (
+        "import pandas as pd\nbase = pd.DataFrame({'a': [1]})",
+        "raw = base.head()\norders = raw.dropna()",
+        "scratch = pd.DataFrame({'b': [1]})",
+    ):
+        with run_scope(scope):
+            await executor.execute(code)
+    with closing(NotebookSession(executor=executor, notebook="n.ipynb", folder=tmp_path)) as home:
+        text, _ = TurnContext(home, Share.samples).inventory("go")
+    names = [each["name"] for each in json.loads(text.split("\n")[1])["variables"]]
+    assert names == ["scratch", "orders", "raw", "base"]
+
+
+def test_files_that_the_request_names_are_listed(tmp_path: Path) -> None:
+    for name in (
+        "a.csv",
+        "b.dat",
+        "data/c.csv",
+        "data/deep/d.json",
+        "data/deep/.e",
+        "data/f/g.csv",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert data_files(tmp_path, "go") == ("a.csv", "data/c.csv")
+    named = data_files(tmp_path, "read b.dat, .e and data/deep/*.json.")
+    assert named == ("a.csv", "b.dat", "data/c.csv", "data/deep/d.json")
+
+
+def test_gaps_make_whole_numbers_nullable(tmp_path: Path) -> None:
+    ages = pd.DataFrame({"n": pd.array([1, None], dtype="Int64"), "m": [1, 2]})
+    [variable] = told(tmp_path, "", ages=ages)["variables"]
+    assert (
+        variable_in_text(variable, set())["columns"] == "n (Int64, 1 missing): 1; m (int64): 1, 2"
+    )
+
+
+def test_changed_variables_without_room_are_named() -> None:
+    output = KernelOutput(changed=("a", "b"), variables=(PrimitiveObject(name="a", text="1"),))
+    text = as_text({"requested": "run_code", "result": output.for_model()}, (), set())
+    assert text == "`a`: 1\nChanged, too many to describe: b"
 
 
 # -- instructions
