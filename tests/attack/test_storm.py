@@ -10,7 +10,7 @@ import pytest
 
 ROUNDS = [
     ("writers", 150),
-    ("verifies", 500),
+    ("verifies", 1000),
     ("publishers", 100),
     ("resumes", 500),
     ("races", 40),
