@@ -162,7 +162,7 @@ class Tool:
             person is asked where the effect is not known.
         parallelizable: with ``effect="none"`` it may run beside others like it that stand next to
             it in one answer; any other waits for the calls before it. Results keep their order,
-            and nothing of it is taken back when it fails.
+            and nothing of it is undone when it fails.
         terminal: it ends the run, or suspends it.
         reaches: asked before it runs, with its arguments: what this call would do that a person
             has to allow where they are asked at all, a sentence each; nothing where it is plain.

@@ -25,7 +25,7 @@ NAMES = [
     "GCP_SERVICE_ACCOUNT_CREDENTIALS", "HEROKU_API_KEY", "CLOUDFLARE_API_TOKEN",
     "DATADOG_APP_KEY", "DD_API_KEY", "SENTRY_DSN", "SECRET_KEY", "JWT_SECRET", "ENCRYPTION_KEY",
     "FERNET_KEY", "SSH_PRIVATE_KEY", "BASIC_AUTH", "ADMIN_PASSPHRASE", "JUPYTER_TOKEN",
-    "SERVICE_CREDENTIAL",
+    "SERVICE_CREDENTIAL", "LDAP_BIND_PW",
 ]  # fmt: skip
 # Addresses, of which only a part is secret, and what points to a file.
 ADDRESSES = {
@@ -45,6 +45,7 @@ NO_KEYS = {
     "KEYBOARD_LAYOUT": "qwerty-us-104",
     "SSH_AUTH_SOCK": str(Path(__file__)),
     "MONKEY_BUSINESS": "bananas4all",
+    "MAX_PWR_OUTPUT": "megawatts-900",
 }
 
 

@@ -139,9 +139,12 @@ def test_cloned_artifacts_run_once_trusted(
     assert code == 1
     assert "was not begun here, and its code would run as you" in err
     assert main(["verify", "--folder", str(copy)]) == 0  # looking runs nothing
+    assert "'jupyter parsimony trust', or for one run with --trust or PARSIMONY_TRUST=1" in err
     monkeypatch.setenv("PARSIMONY_TRUST", "1")
     assert refresh(copy)[0] == 0
     monkeypatch.delenv("PARSIMONY_TRUST")
+    assert refresh(copy, "--trust")[0] == 0
+    assert refresh(copy)[0] == 1
     assert main(["trust", "--folder", str(copy)]) == 0
     assert refresh(copy)[0] == 0
 

@@ -186,14 +186,12 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     return own_tools(session, magics.name)
 
 
-async def refresh(
-    magics: AgentMagics, name: str, *, accept: bool = False, allow: bool = False, stop: Stop = None
-) -> Told:
-    """Rebuild a published artifact in a clean kernel."""
+async def refresh(magics: AgentMagics, name: str, stop: Stop = None, **flags: bool) -> Told:
+    """Rebuild a published artifact in a clean kernel; the flags are those of the session."""
     name = re.sub(r"""^(["'])(.+)\1$""", r"\2", name)
     print(f"Making {name!r} again in a clean kernel …", flush=True)
     try:
-        done = magics.session.refresh(name, accept=accept, allow=allow)
+        done = magics.session.refresh(name, **flags)
         return in_words(await (stop or CancellationRequest()).race(done))
     except Cancelled:
         raise TurnStopped("Stopped: nothing was published.") from None

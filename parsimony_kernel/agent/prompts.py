@@ -82,18 +82,23 @@ def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | No
 _COARSE_S = 2.0
 
 
+def split_at_request(messages: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the messages before a run, of earlier turns too, and its own, its request first."""
+    held = [_plain(message) for message in messages]
+    begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
+    return held[:begin], held[begin:]
+
+
 def observed(messages: Iterable[Any]) -> tuple[list[str], list[str], list[str]]:
-    """Sort ``messages`` into observations; the run's own messages begin with its request.
+    """Sort ``messages`` into observations.
 
     Returns:
         Three lists, each with the oldest first: tool results of this run; the person's words, the
         notebook's inventory and earlier turns; outcomes of earlier turns and published artifacts.
     """
-    held = [_plain(message) for message in messages]
-    begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
-    before, own = held[:begin], held[begin:]
+    before, own = split_at_request(messages)
     requests = [*before, *(each for each in own if each.get("role") == "user")]
-    inventories = [_text(each) for each in held if is_snapshot(each)]
+    inventories = [_text(each) for each in (*before, *own) if is_snapshot(each)]
     published = _inventory(inventories[-1]).get("artifacts") if inventories else ()
     outcomes = [_text(each) for each in before if each.get("role") == "assistant"]
     return (

@@ -43,7 +43,11 @@ async def _refresh(arguments: argparse.Namespace) -> int:
 
     reports = list[dict[str, Any]]()
     async for name, done in maintenance.refresh_in(
-        arguments.folder.resolve(), arguments.name, accept=arguments.accept, allow=arguments.allow
+        arguments.folder.resolve(),
+        arguments.name,
+        accept=arguments.accept,
+        allow=arguments.allow,
+        trust=arguments.trust,
     ):
         reports.append(_described(name, done))
         if arguments.json:

@@ -37,11 +37,12 @@ def _shapes() -> Iterator[tuple[list[str], re.Pattern[str], str]]:
     Each has the parts of which any match contains at least one, the pattern, and its replacement.
     """
     for shape in _TABLE["shape"]:
-        pattern = shape["pattern"]
-        for name, part in _TABLE["parts"].items():
+        beside, pattern = shape["beside"].split(), shape["pattern"]
+        parts = {**_TABLE["parts"], "beside": "|".join(map(re.escape, beside))}
+        for name, part in parts.items():
             pattern = pattern.replace(f"{{{name}}}", part)
-        kept = shape.get("kept", "")
-        yield shape["beside"].split(), re.compile(pattern, re.IGNORECASE), kept + REDACTED
+        compiled = re.compile(pattern, re.IGNORECASE)
+        yield [part.casefold() for part in beside], compiled, shape.get("kept", "") + REDACTED
 
 
 _SHAPES = tuple(_shapes())

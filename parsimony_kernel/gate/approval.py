@@ -135,8 +135,10 @@ class Approving:
         return attempt.approved is not None and attempt.approved == self.granted.widened
 
     def _is_granted(self, reach: Reach) -> bool:
+        if _alike(reach) in self.granted.alike:
+            return True
         alike = ((kind, what.rstrip("./")) for kind, what in self.granted.alike)
-        granted = (*self.granted.targets, *alike)
+        granted = (*self.granted.targets, *(each for each in alike if each[0] != ReachKind.shell))
         return any(kind == reach.kind and what in reach.what for kind, what in granted)
 
     def permit(self, attempt: Attempt) -> Permit | None:
@@ -269,8 +271,12 @@ _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
 # Programs that can run any other: approving the program would approve everything.
 _RUNNERS = re.compile(
     r"(?:.*sh|python.*|perl.*|ruby.*|node.*|.*awk|lua.*|php.*|R|Rscript|julia|java|npm|npx|uvx?"
+    r"|\W*|source|command|builtin|exec|eval|cmd|powershell|deno|bun|busybox|parallel|setsid"
     r"|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
 )
+# What a shell that is given one command puts before it.
+_BY_SHELL = re.compile(r"^(?:!\s*|/\S+/(?:ba|da|z)?sh -c )")
+_TYPED = re.compile(r"`([^`\s]+)[^`\n]*`|(?:^|\s)!(\S+)")
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
 
@@ -278,15 +284,28 @@ def _moves_out(reach: Reach) -> bool:
     return reach.does.startswith("moves files and")
 
 
+def _is_runner(program: str) -> bool:
+    return _RUNNERS.fullmatch(Path(program).name) is not None
+
+
+def typed_programs(words: str) -> set[tuple[ReachKind, str]]:
+    """Return the programs that a person typed as commands: in backticks, or behind ``!``.
+
+    Each counts as approved, but for one that can run any other.
+    """
+    typed = ("".join(each) for each in _TYPED.findall(words))
+    return {(ReachKind.shell, each) for each in typed if not _is_runner(each)}
+
+
 def _alike(reach: Reach) -> tuple[str, str]:
     """Return the key of side effects that are approved along with ``reach`` for the turn.
 
     The key is the same program, or files of the same folder; otherwise exactly this target.
     """
-    program, _, _ = reach.what.partition(" ")
-    if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(reach.what):
-        is_runner = _RUNNERS.fullmatch(Path(program).name) is not None
-        return reach.kind, reach.what if is_runner else program
+    command = _BY_SHELL.sub("", reach.what)
+    if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(command):
+        program = command.split()[0]
+        return reach.kind, reach.what if _is_runner(program) else program
     if reach.kind in _BY_FOLDER and not _moves_out(reach):
         moved = reach.what.partition(" to ")[0] if reach.does == "moves files" else reach.what
         return reach.kind, f"{Path(moved).parent}/"

@@ -345,7 +345,7 @@ class _Walk:
         if hit := self._passed & (part.binds | part.reads | part.touches | made):
             name = min(hit)
             raise SliceError(
-                f"What was done to {name!r} was taken back, and something that is needed was made "
+                f"A change of {name!r} was undone, and something that is needed was made "
                 f"with it, or may hold the same object: run the cells that use {name!r} again.",
             )
 

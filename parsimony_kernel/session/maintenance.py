@@ -106,7 +106,7 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
 
 
 async def refresh_watched(
-    publisher: Publisher, words: str, effects: Effects, *, accept: bool, allow: bool
+    publisher: Publisher, words: str, effects: Effects, *, accept: bool, allow: bool, trust: bool
 ) -> Refreshed:
     """Refresh an artifact; its code is stopped before it reaches outside, unless ``allow``.
 
@@ -117,7 +117,8 @@ async def refresh_watched(
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
     try:
         with permitting(permit):
-            return await refresh_named(publisher, words, execution.RemoteExecutor, accept=accept)
+            clean = execution.RemoteExecutor
+            return await refresh_named(publisher, words, clean, accept=accept, trust=trust)
     except RefreshError as exc:
         if permit.held is None:
             raise
@@ -126,13 +127,14 @@ async def refresh_watched(
 
 
 async def refresh_in(
-    folder: Path, names: list[str], *, accept: bool = False, allow: bool = False
+    folder: Path, names: list[str], *, accept: bool, allow: bool, trust: bool
 ) -> AsyncIterator[tuple[str, Refreshed | Exception]]:
     """Refresh artifacts by name, or without names all that code has made, one after the other.
 
     Args:
         accept: publish what comes out although it is another.
         allow: let the code reach outside, on record where there is a journal.
+        trust: run the code although the workspace isn't trusted.
 
     Gives for each its name and what was found, or the ``SessionError`` that stood in the way.
     """
@@ -149,7 +151,9 @@ async def refresh_in(
             try:
                 notebook = store.find(words).notebook or "notebook.ipynb"
                 publisher = Publisher(store, notebook_path=notebook)
-                done = await refresh_watched(publisher, words, effects, accept=accept, allow=allow)
+                done = await refresh_watched(
+                    publisher, words, effects, accept=accept, allow=allow, trust=trust
+                )
                 yield name, done
             except SessionError as exc:
                 yield name, exc

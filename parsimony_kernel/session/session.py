@@ -198,20 +198,25 @@ class NotebookSession(Home):
         """
         return self.journal.verify(), verify(self.store, self.journal.witnessed())
 
-    async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
+    async def refresh(
+        self, name: str, *, accept: bool = False, allow: bool = False, trust: bool = False
+    ) -> Refreshed:
         """Rebuild a published artifact in a clean kernel; see ``artifacts.refresh``.
 
         Args:
             name: The artifact.
             accept: Publish the result even if it differs.
             allow: Let the code reach outside the notebook.
+            trust: Run the code of a workspace that isn't trusted.
 
         Raises:
             SessionError: There is no such artifact, it can't be rebuilt, or a turn is running.
         """
         self.must_be_free()
         effects, publisher = JournalEffects(self.journal, "refresh"), self.publisher
-        return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
+        return await refresh_watched(
+            publisher, name, effects, accept=accept, allow=allow, trust=trust
+        )
 
     def forget(self, turn_id: str) -> None:
         """Hide a turn from later ones; variables, files and the journal's text stay.

@@ -81,8 +81,8 @@ def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
     if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not is_trusted:
         raise durable.StorageError(
             f"What is published in {place!r} was not begun here, and its code would run "
-            "as you: look through it, then accept it once with 'jupyter parsimony trust', or set "
-            f"{TRUST_VARIABLE}=1."
+            "as you: look through it, then accept it once with 'jupyter parsimony trust', or for "
+            f"one run with --trust or {TRUST_VARIABLE}=1."
         )
 
 

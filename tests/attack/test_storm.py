@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-ROUNDS = [("writers", 150), ("verifies", 500), ("publishers", 100), ("resumes", 500), ("races", 40)]
+ROUNDS = [
+    ("writers", 150),
+    ("verifies", 1000),
+    ("publishers", 100),
+    ("resumes", 500),
+    ("races", 40),
+]
 
 
 @pytest.mark.exhaustive

@@ -336,13 +336,14 @@ class Lab:
             self.wait_until_idle()
         self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
 
-    def reload(self) -> None:
+    def reload(self, *, is_idle: bool = True) -> None:
         """Load the page again with the open notebook, as the browser's button does."""
         # Without `reset`, Lab opens what was open, and then what the address names once more.
         self.page.goto(f"{self.server.url}/lab/tree/{self.path}?reset&token={TOKEN}")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content")
-        self.wait_until_idle()
+        if is_idle:
+            self.wait_until_idle()
 
     def use_theme(self, name: str) -> None:
         """Change Lab's theme."""

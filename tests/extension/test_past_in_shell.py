@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+from jupyter_core.paths import jupyter_data_dir
 
 from parsimony_agent.extension import install
 from parsimony_kernel.artifacts.publish import Publisher
@@ -191,6 +193,9 @@ def test_refresh_reports_changed_source(notebook: Callable[..., Said], tmp_path:
     (tmp_path / "sales.csv").write_text("town,eur\nGraz,7\n")
     assert "'sales.csv': changed since" in said("%agent refresh By town", fails=True)
     assert "changed ('sales.csv' changed)" in said("%agent refresh --accept By town")
+    rmtree(Path(jupyter_data_dir(), "parsimony", "trusted"))
+    assert "for one run with --trust" in said("%agent refresh By town", fails=True)
+    assert "is unchanged" in said("%agent refresh --trust By town")
 
 
 def test_allowed_code_whose_table_was_deleted_is_not_run_and_still_waits(

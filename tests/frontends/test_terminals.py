@@ -52,6 +52,15 @@ def test_question_names_how_to_answer_and_turn_ends_as_text(ipython: Ipython) ->
     assert "48" in ipython.run("len(mean_temp_max_by_month)")
 
 
+def test_answer_and_its_table_begin_within_ten_lines(ipython: Ipython) -> None:
+    request = "load data/seattle-weather.csv and show the mean temp_max per weather"
+    record = ipython.run("%%agent", request).splitlines()
+    at = next(n for n, line in enumerate(record) if line.startswith("Highest mean temp max"))
+    table = next(n for n, line in enumerate(record) if line.startswith("weather "))
+    assert record[table + 2].startswith("sun ")
+    assert table + 2 - at < 10
+
+
 def test_console_names_how_to_answer(console: Ipython) -> None:
     console.run("%agent model asking")
     assert HOW in console.run("%%agent", "together")

@@ -177,14 +177,14 @@ async def test_half_finished_change_is_refused(desk: Desk) -> None:
 
 
 async def test_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
-    """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
+    """A turn is undone; what the user made of it stands, and cannot go with the old one."""
     await desk.run("a = [1]")
     change = await desk.change("a = [2]")
     await desk.run("b = a + [3]")
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
     for name in "cb":
-        with pytest.raises(SliceError, match="'a' was taken back"):
+        with pytest.raises(SliceError, match="change of 'a' was undone"):
             sliced(desk, name)
     assert kept(sliced(desk, "a")) == ["a = [1]"]
 

@@ -19,6 +19,9 @@ from parsimony_kernel.lineage.script import SliceError, slice_of
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 
+# The exhaustive profile runs two thousand programs.
+EXAMPLES = count if (count := settings().max_examples) >= 1000 else count // 4
+
 CORPUS = Path(__file__).parents[1] / "corpora" / "slices.toml"
 TEMPLATES: dict[str, tuple[str, ...]] = {
     key: tuple(texts)
@@ -131,7 +134,7 @@ def check(steps: Steps) -> tuple[int, int]:
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=EXAMPLES)
 @given(notebooks())
 def test_slice_rebuilds_its_variable(steps: Steps) -> None:
     there, refused = check(steps)
@@ -185,7 +188,7 @@ def cells_apart(draw: st.DrawFn) -> Steps:
     return cells
 
 
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=EXAMPLES)
 @given(cells_apart())
 def test_irrelevant_statements_are_dropped(cells: Steps) -> None:
     notebook = Notebook()

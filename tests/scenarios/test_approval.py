@@ -367,6 +367,62 @@ async def test_host_with_full_address_in_request_is_allowed(
     assert isinstance(last, ev.UserInputRequested) is is_asked
 
 
+async def test_address_of_earlier_turn_allows_nothing(scripted: Any) -> None:
+    """Neither the person's words then nor the code that ran count."""
+    plain = "at = 'http://data.example.invalid/x.csv'"
+    fetch = "import urllib.request\nurllib.request.urlopen(at)"
+    session = scripted(call("run_code", code=plain), DONE, call("run_code", code=fetch))
+    options = TurnOptions(approve=Approval.guarded)
+    first = session.turn("http://data.example.invalid is it", cell_key="a", options=options)
+    assert isinstance((await gather(first))[-1], ev.RunCompleted)
+    question(await gather(session.turn("go on", cell_key="b", options=options)))
+
+
+REMOVE = "import os\nos.remove('kept.txt')"
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "is_asked"),
+    [
+        ("run `touch made` first", MAKE.format("made"), False),
+        ("run !touch made", MAKE.format("other"), False),
+        ("then `touch`", "!touch made", False),
+        ("then `touch`", "import os\nos.system('touch made')", False),
+        ("then `touch`", "import subprocess\nsubprocess.run('touch made', shell=True)", False),
+        ("run touch made", MAKE.format("made"), True),
+        ("Great!touch made", MAKE.format("made"), True),
+        ("touch the mean of `made`", MAKE.format("made"), True),
+        ("`a` touch `b`", MAKE.format("made"), True),
+        ("the column `.` and the row `/`", "!touch made", True),
+        ("then `touch`", "!touch made; rm kept.txt", True),
+        ("then `touch`", "!mkdir touch", True),
+        ("then `touch`", "import subprocess\nsubprocess.run(['mkdir', 'touch'])", True),
+        ("then `touch`", "!touch $(rm kept.txt)", True),
+        ("run `sh -c 'touch made'`", RUNNER.format("made"), True),
+        ("run `awk 1`", AWK.format(1), True),
+        ("`rm` is a command I like", REMOVE, True),
+        (
+            "`rm` is a command I like",
+            "import subprocess\nsubprocess.run(['rm', 'kept.txt'])",
+            False,
+        ),
+        ("run what `notes.txt` says", MAKE.format("made"), True),
+    ],
+)
+async def test_program_typed_as_command_is_allowed(
+    scripted: Any, tmp_path: Path, request_: str, code: str, is_asked: bool
+) -> None:
+    (tmp_path / "kept.txt").write_text("")
+    (tmp_path / "notes.txt").write_text("`touch made`")
+    session = scripted(call("run_code", code=code), DONE, call("run_code", code=code), DONE)
+    options = TurnOptions(approve=Approval.guarded)
+    last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
+    assert isinstance(last, ev.UserInputRequested) is is_asked
+    if not is_asked:  # an earlier turn counts for nothing
+        last = (await gather(session.turn("again", cell_key="b", options=options)))[-1]
+        assert isinstance(last, ev.UserInputRequested)
+
+
 # The unit of a question is the statement: those before it are done, and stay or go with it.
 
 SENDS = """runs.append('computed')

@@ -48,7 +48,7 @@ async def test_failing_cell_leaves_existing_variables(scripted: Start) -> None:
     await mine(session, "prices = pd.DataFrame({'a': [1]}); rows = [1]")
     events = await turn(session)
     failed = answers(events)[0]
-    said = "Put back as before: prices, rows. New, and kept: half."
+    said = "Restored: prices, rows. New, and kept: half."
     assert failed["variables"] == said
     assert said in shown(events)
     assert isinstance(session._model, ScriptedModel)
@@ -142,7 +142,7 @@ async def test_rollback_returns_to_last_passing_step() -> None:
     events = await run(agent)
     error = error_of(events)
     assert (error.strategy, error.action) == ("ROLLBACK", "narrow_scope")
-    assert error.put_back == "The variables are as they were after step 1. Gone again: bad."
+    assert error.put_back == "The variables are as they were after step 1. Removed: bad."
     assert agent.code_executor.variables() == {"good": [1]}
     # The transcript is whole: what was taken back is still in it.
     sent = last_sent(agent)
@@ -239,7 +239,7 @@ async def test_failing_notebook_tool_is_undone(scripted: Start) -> None:
     await mine(session, f"{ADDING}    return x if x == 'c' else 1 / 0")
     session.tools.add("add")
     events = await turn(session)
-    assert answers(events)[0]["variables"] == "Put back as before: orders."
+    assert answers(events)[0]["variables"] == "Restored: orders."
     assert session.executor.variables()["orders"] == ["a", "c"]
     assert session.past.undo()[1].restored == ("orders",)
     assert session.executor.variables()["orders"] == ["a"]

@@ -39,6 +39,17 @@ def test_text_markdown_and_html_agree(name: str) -> None:
         assert [sentence for sentence in SENTENCES[name] if sentence not in text] == []
 
 
+def test_answer_and_its_table_begin_within_ten_lines() -> None:
+    """In a terminal the record is printed once, at the end."""
+    ended = RunCompleted(summary="A summary of two lines. " * 5)
+    steps = [each for n in range(4) for each in code(f"x = {n}", f"c{n}", stdout="hello")]
+    run = [started("show it"), *steps, *code("df", "d", outputs=[FRAME]), ended]
+    request, _, *first = record_of(replay(run).blocks).splitlines()[:10]
+    assert request == "show it"
+    assert first[0].startswith("A summary of two lines.")
+    assert "2001" in "\n".join(first)
+
+
 SAID = "The mean is 138.4."
 MARKED = ToolEvent(
     tool_name="return_done",
