@@ -276,6 +276,7 @@ _RUNNERS = re.compile(
 )
 # What a shell that is given one command puts before it.
 _BY_SHELL = re.compile(r"^(?:!\s*|/\S+/(?:ba|da|z)?sh -c )")
+_DELETES = frozenset({"dd", "rm", "rmdir", "shred", "unlink"})  # A word is no leave for these.
 _TYPED = re.compile(r"`([^`\s]+)[^`\n]*`|(?:^|\s)!(\S+)")
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
@@ -291,9 +292,9 @@ def _is_runner(program: str) -> bool:
 def typed_programs(words: str) -> set[tuple[ReachKind, str]]:
     """Return the programs that a person typed as commands: in backticks, or behind ``!``.
 
-    Each counts as approved, but for one that can run any other.
+    Each counts as approved, but for one that can run any other, or deletes.
     """
-    typed = ("".join(each) for each in _TYPED.findall(words))
+    typed = {"".join(each) for each in _TYPED.findall(words)} - _DELETES
     return {(ReachKind.shell, each) for each in typed if not _is_runner(each)}
 
 

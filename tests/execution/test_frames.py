@@ -189,46 +189,47 @@ def test_column_name_keeps_whitespace() -> None:
     table = summary(pd.DataFrame({" Total  x ": [1], "a\nb": [2]}))
     assert [each.name for each in table.columns] == [" Total  x ", "a\nb"]
 
-    @pytest.mark.parametrize(
-        ("value", "names", "first"),
-        [
-            (pd.Series({2019: 1.5, 2020: 2.5}, name="rate"), ("index", "rate"), ("2019", "1.5")),
-            (pd.Series([0, 1, 0]).value_counts(), ("index", "count"), ("0", "2")),
-            (pd.DataFrame({"p": [0.1, 0.2]}, index=[1, 24]), ("index", "p"), ("1", "0.1")),
-            (pd.DataFrame({"v": [5, 6]})[::-1], ("index", "v"), ("1", "6")),
-            (pd.DataFrame({"v": [5, 6]}), ("v",), ("5",)),
-            (pd.DataFrame({"v": [5]}, index=pd.RangeIndex(1, name="id")), ("id", "v"), ("0", "5")),
-        ],
-        ids=["years", "counts", "lags", "reversed", "row numbers", "named"],
-    )
-    def test_index_is_shown_unless_it_counts_rows(
-        self, value: Any, names: tuple[str, ...], first: tuple[str, ...]
-    ) -> None:
-        table = summary(value)
-        assert (table.preview_columns, table.preview[0]) == (names, first)
 
-    @pytest.mark.parametrize(
-        ("value", "is_shown"),
-        [
-            (pd.DataFrame({"v": [5, 7, 6]}).sort_values("v"), False),
-            (pd.DataFrame({"v": [5, 7, 6]}).nlargest(2, "v"), True),
-            (pd.DataFrame({"v": [5, 7]}, index=[2020, 2019]), True),
-            (pd.DataFrame({"v": [5, 7]}, index=["1", "0"]), True),
-            (pd.Series([0, 1, 1]).value_counts(), True),
-        ],
-        ids=["sorted", "largest", "years", "text", "counts"],
-    )
-    def test_person_reads_labels_but_no_sorted_row_numbers(
-        self, value: Any, is_shown: bool
-    ) -> None:
-        table = summary(value)
-        assert table.preview_columns[0] == "index"
-        shown = table_of(table)
-        assert ("index" in shown.columns) is is_shown
-        assert len(shown.columns) == len(shown.rows[0]) == 1 + is_shown
+@pytest.mark.parametrize(
+    ("value", "names", "first"),
+    [
+        (pd.Series({2019: 1.5, 2020: 2.5}, name="rate"), ("index", "rate"), ("2019", "1.5")),
+        (pd.Series([0, 1, 0]).value_counts(), ("index", "count"), ("0", "2")),
+        (pd.DataFrame({"p": [0.1, 0.2]}, index=[1, 24]), ("index", "p"), ("1", "0.1")),
+        (pd.DataFrame({"v": [5, 6]})[::-1], ("index", "v"), ("1", "6")),
+        (pd.DataFrame({"v": [5, 6]}), ("v",), ("5",)),
+        (pd.DataFrame({"v": [5]}, index=pd.RangeIndex(1, name="id")), ("id", "v"), ("0", "5")),
+    ],
+    ids=["years", "counts", "lags", "reversed", "row numbers", "named"],
+)
+def test_index_is_shown_unless_it_counts_rows(
+    value: Any, names: tuple[str, ...], first: tuple[str, ...]
+) -> None:
+    table = summary(value)
+    assert (table.preview_columns, table.preview[0]) == (names, first)
 
-    def test_index_alone_is_called_an_index(self) -> None:
-        assert summary(pd.date_range("2025-01-01", periods=3)).kind == "index"
+
+@pytest.mark.parametrize(
+    ("value", "is_shown"),
+    [
+        (pd.DataFrame({"v": [5, 7, 6]}).sort_values("v"), False),
+        (pd.DataFrame({"v": [5, 7, 6]}).nlargest(2, "v"), True),
+        (pd.DataFrame({"v": [5, 7]}, index=[2020, 2019]), True),
+        (pd.DataFrame({"v": [5, 7]}, index=["1", "0"]), True),
+        (pd.Series([0, 1, 1]).value_counts(), True),
+    ],
+    ids=["sorted", "largest", "years", "text", "counts"],
+)
+def test_person_reads_labels_but_no_sorted_row_numbers(value: Any, is_shown: bool) -> None:
+    table = summary(value)
+    assert table.preview_columns[0] == "index"
+    shown = table_of(table)
+    assert ("index" in shown.columns) is is_shown
+    assert len(shown.columns) == len(shown.rows[0]) == 1 + is_shown
+
+
+def test_index_alone_is_called_an_index() -> None:
+    assert summary(pd.date_range("2025-01-01", periods=3)).kind == "index"
 
 
 def test_unnamed_or_equal_levels_are_named_by_position() -> None:

@@ -372,10 +372,9 @@ async def test_address_of_earlier_turn_allows_nothing(scripted: Any) -> None:
     plain = "at = 'http://data.example.invalid/x.csv'"
     fetch = "import urllib.request\nurllib.request.urlopen(at)"
     session = scripted(call("run_code", code=plain), DONE, call("run_code", code=fetch))
-    options = TurnOptions(approve=Approval.guarded)
-    first = session.turn("http://data.example.invalid is it", cell_key="a", options=options)
-    assert isinstance((await gather(first))[-1], ev.RunCompleted)
-    question(await gather(session.turn("go on", cell_key="b", options=options)))
+    first = await turn(session, "http://data.example.invalid is it")
+    assert isinstance(first[-1], ev.RunCompleted)
+    question(await turn(session, "go on", cell="b"))
 
 
 REMOVE = "import os\nos.remove('kept.txt')"
@@ -401,11 +400,7 @@ REMOVE = "import os\nos.remove('kept.txt')"
         ("run `sh -c 'touch made'`", RUNNER.format("made"), True),
         ("run `awk 1`", AWK.format(1), True),
         ("`rm` is a command I like", REMOVE, True),
-        (
-            "`rm` is a command I like",
-            "import subprocess\nsubprocess.run(['rm', 'kept.txt'])",
-            False,
-        ),
+        ("`rm` is a word", "import subprocess\nsubprocess.run(['rm', 'kept.txt'])", True),
         ("run what `notes.txt` says", MAKE.format("made"), True),
     ],
 )
@@ -415,11 +410,10 @@ async def test_program_typed_as_command_is_allowed(
     (tmp_path / "kept.txt").write_text("")
     (tmp_path / "notes.txt").write_text("`touch made`")
     session = scripted(call("run_code", code=code), DONE, call("run_code", code=code), DONE)
-    options = TurnOptions(approve=Approval.guarded)
-    last = (await gather(session.turn(request_, cell_key="a", options=options)))[-1]
+    last = (await turn(session, request_))[-1]
     assert isinstance(last, ev.UserInputRequested) is is_asked
     if not is_asked:  # an earlier turn counts for nothing
-        last = (await gather(session.turn("again", cell_key="b", options=options)))[-1]
+        last = (await turn(session, "again", cell="b"))[-1]
         assert isinstance(last, ev.UserInputRequested)
 
 
