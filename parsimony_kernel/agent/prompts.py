@@ -37,7 +37,13 @@ def _data(value: Mapping[str, Any]) -> str:
 
 
 # The fields that every inventory has, in their order.
-_ALWAYS = {"working_folder": "", "files": [], "variables": [], "more_variables": 0, "artifacts": []}
+_ALWAYS = {
+    "working_folder": "",
+    "files": [],
+    "variables": [],
+    "more_variables": "",
+    "artifacts": [],
+}
 
 
 def notebook_context(
@@ -48,7 +54,7 @@ def notebook_context(
     Args:
         around: the date and the package versions.
         secrets: the redactor; by default one with the secrets of the process's environment.
-        facts: ``working_folder``, ``files``, ``variables``, ``more_variables`` (the number of
+        facts: ``working_folder``, ``files``, ``variables``, ``more_variables`` (the names of
             unlisted ones) and ``artifacts``. Optional: ``replaceable``, the names bound by the turn
             that this one replaces, free to bind again; ``kept_back``, the withheld items, so that
             nobody takes them for missing; ``answers``, which still apply, by their questions.

@@ -43,7 +43,7 @@ _CALLED = {"not_found": "Found in no result, and marked so for the person"}
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 # Of a result of code, the lists of variables.
 _NAMES = {
-    "also_changed": "Changed, too many to describe",
+    "also_changed": "Changed, not described",
     "overwritten": "Changed, and the person's",
     "deleted": "Deleted",
 }
@@ -187,7 +187,7 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
         if names := result.get(key):
             yield f"{words}: {', '.join(map(str, names))}"
     rest = {k: v for k, v in result.items() if k not in _OF_CODE | _NAMES.keys()}
-    if rest.pop("truncated", False):
+    if rest.pop("truncated", False) and not result.get("also_changed"):
         yield "(cut: there was more of this output)"
     yield from (f"{key}: {_in_a_line(value)}" for key, value in rest.items())
 
@@ -304,7 +304,7 @@ def _column(column: dict[str, Any]) -> str:
         facts.insert(0, "index")
     if missing := column.get("missing"):
         # Whole numbers with gaps are of a nullable type, such as Int64.
-        facts[-1] = re.sub("^uint", "UInt", re.sub("^int", "Int", facts[-1]))
+        facts[-1] = re.sub(r"^(u?)i(?=nt\d)", lambda m: f"{m[1].upper()}I", facts[-1])
         facts.append(f"{missing:,} missing")
     if told := _SPELLINGS.get(column.get("spellings", "")):
         facts.append(told)

@@ -531,7 +531,7 @@ class CellExecution:
             variables=tuple(self._summaries),
             fetched=tuple(_fetched(each, self.folder) for each in effect.sources),
             duration_s=duration,
-            truncated=capture.is_cut or (self._is_cut and not effect.changed),
+            truncated=capture.is_cut or self._is_cut,
         )
 
     def _failure(self) -> ExceptionObject | None:

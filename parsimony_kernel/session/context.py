@@ -51,7 +51,7 @@ _NAMES_BYTES = 1024
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 # What is code in a request: in backticks, a word in quotes, a call.
-_AS_CODE = re.compile(r"`[^`]+`|\"\w+\"|'\w+'|“\w+”|\w+(?=\()")
+_AS_CODE = re.compile(r"`[^`]+`|\"\w+\"|'\w+'|“\w+”|\b\w+(?=\()")
 _SCALARS = (str, int, float, bool, type(None))
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -369,10 +369,11 @@ def earlier_turns(
         if row.status == "replaced" and (ended or not _done_by_tools(events)):
             continue
         request, answer = _asked(row, keeps=keeps), _came_to(row, events, keeps=keeps)
-        room -= len(request) + len(answer)
-        if room < 0 or len(told) == MOST_TURNS:
+        size = len(request) + len(answer)
+        if size > room or len(told) == MOST_TURNS:
             left_out = row.ordinal
             break
+        room -= size
         told.append((request, "" if keeps else _code_of(row, events), answer))
     messages: list[AgentMessage] = []
     for request, code, answer in told:

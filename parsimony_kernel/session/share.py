@@ -56,7 +56,7 @@ _IN_A_RECORD = re.compile(
 )
 # The name of an unnamed index in a summary.
 _UNNAMED = "index"
-_INTEGER = re.compile("u?int")
+_INTEGER = re.compile(r"u?int\d")
 _WORD = re.compile(r"\w+")
 _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]|[A-Za-z_]\w*")
 

@@ -321,10 +321,8 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
         shown = tuple(_shown(view, output))
         view.put(step, shown=shown, made=_in_order(view, output.changed), theirs=theirs)
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        try:
-            told = as_text({"result": answer}, (), set())
-        except (TypeError, ValueError, RecursionError):  # not as our tools answer
-            told = _as_text(answer)
+        is_ours = event.tool_name == "inspect_variable"
+        told = as_text({"result": answer}, (), set()) if is_ours else _as_text(answer)
         view.put(step, shown=(*step.shown, *stream_parts("Output", told)))
 
 

@@ -156,7 +156,8 @@ _MARKS = re.compile(
     r"`(?P<code>[^`\n]{1,200})`"
     rf"|(?<![A-Za-z0-9_*])\*{{2,3}}(?! )(?P<strong>{_WORDS})(?<! )\*{{2,3}}"
     rf"|(?<![\w*\\])\*(?=[\w`\"'“(])(?P<italic>{_WORDS})(?<![\s/\\])\*(?![\w*])"
-    r"|(?<![\w\])])!?\[(?P<link>[^\[\]\n]{1,300})\]\([^()\n]{1,500}\)"
+    r"|(?<![\w\])])!?\[(?P<link>[^\[\]\n]{1,300})\]"
+    r"\((?:[a-z]+:|[/#.])[^()\s]{0,500}(?: \"[^\"\n]*\")?\)"
 )
 
 
@@ -279,8 +280,9 @@ def _without_row_numbers(frame: DataFrameObject) -> DataFrameObject:
     """Drop the unnamed index of a sorted table: the numbers of its rows, in another order."""
     labels, first = [row[0] for row in frame.preview if row], frame.columns[:1]
     unnamed = [c for c in first if c.is_index and c.name == "index" and _OF_NUMBERS.match(c.dtype)]
-    is_reordered = {*labels} == {*map(str, range(frame.rows or 0))}
-    if frame.kind != "table" or not unnamed or not is_reordered:
+    if frame.kind != "table" or not unnamed or len(labels) != frame.rows:
+        return frame
+    if {*labels} != {*map(str, range(len(labels)))}:
         return frame
     names, preview = frame.preview_columns[1:], tuple(row[1:] for row in frame.preview)
     kept = {"columns": frame.columns[1:], "preview_columns": names, "preview": preview}
@@ -320,7 +322,7 @@ def _decimals(known: Sequence[str], values: Sequence[float]) -> int:
     written = max(len(cell.partition(".")[2]) for cell in known)
     if written <= 2 and not any("e" in cell for cell in known):
         return written
-    size = median(abs(each) for each in values if each)
+    size = median([abs(each) for each in values if each] or [0])
     decimals = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
     while decimals < _MOST_DECIMALS and any(v and not round(v, decimals) for v in values):
         decimals += 1

@@ -241,11 +241,11 @@ async def test_repeated_output_is_rendered_once() -> None:
     seen: set[tuple[str, ...]] = set()
     first, again = await answer(code), await answer("five = pd.DataFrame({'c': range(50)})")
     assert as_text(first, ACTIONS, seen).splitlines()[-4:] == [
-        "`four`: table, 3 rows, columns as the first table shown",
+        "`four`: table, 3 rows, columns as the second table shown",
         "`one`: table, 100 rows, columns as the first table shown",
         "`three`: table, 100 rows: e (int64), d (str) "
         "(some values of each column, not rows: e: 0, 1, 2, 3, 4; d: x)",
-        "`two`: table, 49 rows, columns as the first table shown",
+        "`two`: table, 49 rows, columns as the second table shown",
     ]
     assert as_text(again, ACTIONS, seen).startswith("`five`: table, 50 rows: c (int64) (some")
     assert as_text(again, ACTIONS, seen) == "`five`: table, 50 rows: c (int64)"

@@ -185,7 +185,7 @@ def test_gaps_make_whole_numbers_nullable(tmp_path: Path) -> None:
 def test_changed_variables_without_room_are_named() -> None:
     output = KernelOutput(changed=("a", "b"), variables=(PrimitiveObject(name="a", text="1"),))
     text = as_text({"requested": "run_code", "result": output.for_model()}, (), set())
-    assert text == "`a`: 1\nChanged, too many to describe: b"
+    assert text == "`a`: 1\nChanged, not described: b"
 
 
 # -- instructions
