@@ -40,6 +40,7 @@ from parsimony_kernel.execution.run_scope import Permit, current_permit, ours
 from parsimony_kernel.execution.side_effects import Keeper
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.file_backups import FileState, reversal
+from parsimony_kernel.storage.durable import StorageError
 
 _MAX_SOURCE = 200
 _MAX_FILES = 1_000
@@ -237,11 +238,18 @@ class StatementGuard(Keeper):
             names = ", ".join(sorted(moved))
             return f"it had already consumed {names}, which can't be rewound, so it isn't run again"
         if acts:
-            with ours():
-                for put_back in filter(None, reversed(self._removed.values())):
-                    put_back()
-                self.permit.ended()
+            try:
+                with ours():
+                    for put_back in filter(None, reversed(self._removed.values())):
+                        put_back()
+            except (OSError, StorageError):  # something else stands there now
+                told = " ".join(each.sentence for each in acts)
+                return f"this already happened and isn't repeated: {told}"
+            self.permit.made.difference_update(self._removed)
             self._put_back = acts
+        if self._left:
+            with ours():
+                self.permit.ended()
         return ""
 
     def _only_reads(self, reach: Reach) -> bool:
@@ -265,7 +273,8 @@ class StatementGuard(Keeper):
             raise Held
         # The approval of ``shutil.rmtree`` covers what it removes below its folder.
         is_inner = event in ("os.remove", "os.rmdir") and "shutil" in by.modules
-        if is_inner and any(map(Path(paths[0]).is_relative_to, self._removed)):
+        above = (Path(paths[0]), *Path(paths[0]).parents) if is_inner else ()
+        if not self._removed.keys().isdisjoint(map(str, above)):
             self._keep(paths)
             return
         reach = replace(self._reach(kind, what, by), does=does)

@@ -324,7 +324,7 @@ class Keeper:
         """Return the removal of a path, or its move ``to`` another, which is written then."""
         if path is None or by.is_importing:
             return None
-        is_made = any(_is_within(path, each) for each in self.permit.made)
+        is_made = not self.permit.made.isdisjoint((path, *map(str, Path(path).parents)))
         if is_made or self._is_free(path, by):
             return self._writing(to, by)
         if not os.path.lexists(path):

@@ -272,11 +272,14 @@ _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
 _RUNNERS = re.compile(
     r"(?:.*sh|python.*|perl.*|ruby.*|node.*|.*awk|lua.*|php.*|R|Rscript|julia|java|npm|npx|uvx?"
     r"|\W*|source|command|builtin|exec|eval|cmd|powershell|deno|bun|busybox|parallel|setsid"
-    r"|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
+    r"|ipython.*|pypy.*|octave.*|matlab|pipx|poetry|tox|go|cargo|yarn|pnpm|gdb|vim?|emacs|script|flock"
+    r"|stdbuf|ionice|taskset|strace|chroot|fakeroot|unshare|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
 )
 # What a shell that is given one command puts before it.
-_BY_SHELL = re.compile(r"^(?:!\s*|/\S+/(?:ba|da|z)?sh -c )")
-_DELETES = frozenset({"dd", "rm", "rmdir", "shred", "unlink"})  # A word is no leave for these.
+_BY_SHELL = re.compile(r"^(?:!\s*|/(?:usr/)?(?:local/)?bin/(?:ba|da|z)?sh -c )")
+_DELETES = frozenset(
+    ["dd", "del", "erase", "mv", "rm", "rmdir", "shred", "srm", "truncate", "unlink"]
+)  # A word is no leave for these.
 _TYPED = re.compile(r"`([^`\s]+)[^`\n]*`|(?:^|\s)!(\S+)")
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
@@ -286,7 +289,7 @@ def _moves_out(reach: Reach) -> bool:
 
 
 def _is_runner(program: str) -> bool:
-    return _RUNNERS.fullmatch(Path(program).name) is not None
+    return "=" in program or _RUNNERS.fullmatch(Path(program).name) is not None
 
 
 def typed_programs(words: str) -> set[tuple[ReachKind, str]]:
@@ -294,8 +297,9 @@ def typed_programs(words: str) -> set[tuple[ReachKind, str]]:
 
     Each counts as approved, but for one that can run any other, or deletes.
     """
-    typed = {"".join(each) for each in _TYPED.findall(words)} - _DELETES
-    return {(ReachKind.shell, each) for each in typed if not _is_runner(each)}
+    typed = {"".join(each) for each in _TYPED.findall(words)}
+    named = {each for each in typed if Path(each).name.casefold() not in _DELETES}
+    return {(ReachKind.shell, each) for each in named if not _is_runner(each)}
 
 
 def _alike(reach: Reach) -> tuple[str, str]:
@@ -305,7 +309,7 @@ def _alike(reach: Reach) -> tuple[str, str]:
     """
     command = _BY_SHELL.sub("", reach.what)
     if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(command):
-        program = command.split()[0]
+        program = next(iter(command.split()), "")
         return reach.kind, reach.what if _is_runner(program) else program
     if reach.kind in _BY_FOLDER and not _moves_out(reach):
         moved = reach.what.partition(" to ")[0] if reach.does == "moves files" else reach.what

@@ -127,7 +127,7 @@ def reversal(path: Path, workspace: Path) -> Callable[[], object] | None:
     if path.is_dir():
         return partial(path.mkdir, parents=True, exist_ok=True)
     state = FileState(path, workspace / ARTIFACT_FOLDER / "replaced", _sha(path))
-    has_copy = not state.was or (state.folder / state.was).is_file()
+    has_copy = (state.folder / state.was).is_file() if state.was else not path.exists()
     return partial(_put_back, state) if has_copy else None
 
 

@@ -404,6 +404,7 @@ def _derived(
             lasting = {name for name in effect.fixed if not left[name]}
             handed = each.touched & (changed - lasting | cell.deletes)
             data = {name for name in effect.data if not (left[name] or each.changes_all)}
+            data -= each.may_mutate
             names |= handed - data
             if not each.reads.isdisjoint(uses):
                 names |= by_functions & changed

@@ -205,9 +205,13 @@ class _Planner:
                 self.notes.append(f"Read {path} with {in_words(**reading)}.")
         no_if(table is None, "step", f"{path} cannot be read", error[:300] or "It holds no table.")
         assert table is not None
-        is_parted = len({len(each.split()) for each in lines}) == 1 and " " in lines[0]
-        is_parted = is_parted and all(re.search(r" -?\d", each) for each in lines[1:])
-        if lines and not reading["options"] and (is_parted or clause("odd_name", lines[0])):
+        widths = {len(each.split()) for each in lines}
+        is_parted = len(widths) == 1 and min(widths) > 2
+        is_parted = is_parted and all(re.search(r" -?\d[\d.,]*$", each) for each in lines[1:])
+        is_parted |= bool(lines) and clause("odd_name", lines[0])
+        # Under a plain header, lines with separators are texts, or stand below a title.
+        is_text = reading["options"].get("skiprows") == 1
+        if lines and (is_text if reading["options"] else is_parted):
             self._dropped(name)
             no_if(True, "header", path, lines[0][:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]

@@ -221,12 +221,23 @@ class Reader:
         text, behind, low = piece.text, piece.behind, piece.low
         columns, owners = found.get("C", []), [c for c, _ in found.get("V", ())]
         beside = self.table.called(piece.after) + (self.marks[behind] if behind[:1] == "C" else [])
-        if owners and (behind in ("is", "=", "==") or piece.is_of or {*owners} & {*beside}):
+        # "Revenue in June" may be of a month, "in total" of no value.
+        is_its = piece.is_of and not ({"P", "M"} & {*found} or ("word" in found and text == low))
+        # "Late shifts" may be those where a column "late" is so.
+        is_same = columns and fold(piece.after) == fold(self.table.name)
+        is_its |= bool({*owners} & {*beside}) and not is_same
+        # Rows without a value are missing, too.
+        is_gap = low == "missing" and not piece.is_quoted
+        if owners and not is_gap and (behind in ("is", "=", "==") or is_its):
             return "V"
         is_column = behind in ("by", "per", "which", "rename") or piece.after in ("is", "=", "==")
         if is_column or english.aggregate(piece.before if behind == "of" else behind):
             found = {k: v for k, v in found.items() if k in "CP"} or found
-        elif {"V", "word"} == {*found} and text == low and low not in english.filler("rows"):
+        elif (
+            {"V", "word"} == {*found}
+            and text == low
+            and not (is_gap or low in english.filler("rows"))
+        ):
             return ""
         elif not piece.is_quoted and (owners or any(fold(c.name) == fold(text) for c in columns)):
             # "Total score" beside a column score may be its total.

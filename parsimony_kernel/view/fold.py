@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from itertools import accumulate, pairwise, zip_longest
@@ -321,8 +322,10 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
         shown = tuple(_shown(view, output))
         view.put(step, shown=shown, made=_in_order(view, output.changed), theirs=theirs)
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        is_ours = event.tool_name == "inspect_variable"
-        told = as_text({"result": answer}, (), set()) if is_ours else _as_text(answer)
+        told = _as_text(answer)
+        if event.tool_name == "inspect_variable":
+            with suppress(AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                told = as_text({"result": answer}, (), set())  # unless another's tool is called so
         view.put(step, shown=(*step.shown, *stream_parts("Output", told)))
 
 

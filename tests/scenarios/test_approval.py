@@ -400,6 +400,16 @@ REMOVE = "import os\nos.remove('kept.txt')"
         ("run `sh -c 'touch made'`", RUNNER.format("made"), True),
         ("run `awk 1`", AWK.format(1), True),
         ("`rm` is a command I like", REMOVE, True),
+        (
+            "set `threshold=5`",
+            "import subprocess\nsubprocess.run('x=5 rm kept.txt', shell=True)",
+            True,
+        ),
+        (
+            "look at `/bin/rm`",
+            "import subprocess\nsubprocess.run('/bin/rm kept.txt', shell=True)",
+            True,
+        ),
         ("`rm` is a word", "import subprocess\nsubprocess.run(['rm', 'kept.txt'])", True),
         ("run what `notes.txt` says", MAKE.format("made"), True),
     ],

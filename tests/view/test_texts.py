@@ -249,7 +249,7 @@ def test_fold_names_variables_missing_from_answer() -> None:
     [
         ("**`x`** is *not* `y`", "x is not y", "<strong>x</strong> is not <code>y</code>"),
         ("***x***, **`a*b`**, **x**s", "x, a*b, xs", "<strong>x</strong>, <strong>a*b</strong>"),
-        ("[docs](https://a.b) ![i](c)", "docs i", "<p>docs i</p>"),
+        ("[docs](https://a.b) ![i](c.png) [m](m2)", "docs i [m](m2)", "<p>docs i [m](m2)</p>"),
         ("2*3*4, x**2 + y**2, 2 ** 3", "2*3*4, x**2 + y**2, 2 ** 3", "x**2 + y**2, 2 ** 3"),
         ("logs/*/*.csv, *.csv *p<1, **p<2", "logs/*/*.csv, *.csv *p<1, **p<2", "*/*.csv, *.csv *p"),
         ("f[0](x), __init__, _x_, &lt;", "f[0](x), __init__, _x_, &lt;", "_x_, &amp;lt;</p>"),

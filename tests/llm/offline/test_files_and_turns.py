@@ -92,6 +92,7 @@ async def test_suggestions_come_from_existing_data(notebook: Notebook) -> None:
         ("a,b\n1.5,x\n", "", "float64"),
         ("Report of 2024\n\na;b\n1;2\n3;4\n", "sep=';', skiprows=2.", "int64"),
         ("a\nred;blue\ngreen\na;b;c\n", "", "str"),
+        ("a\n2024-01-05 10:30\n2024-01-06 10:30\n", "", "str"),
         ("a\nMain St 12\nHigh St 3\n", "", "str"),
     ],
 )
@@ -125,6 +126,7 @@ async def test_numbers_with_a_sign_keep_their_decimals(
     ("text", "said"),
     [
         ("city temp wind\nOslo 3 7\nRome 14 2\n", "its header is 'city temp wind'"),
+        ("note\na|b\nc|d\n", "its header is 'note'"),
         ("k;v\na;1.234\nb;2.250\n", "data.csv can be read in 2 ways"),
     ],
 )

@@ -156,6 +156,7 @@ flags["late"], flags["fine"] = flags["late"].astype("boolean"), float("nan")
 seen = read("year,month,hurt / 2023,November,2 / 2023,December,4 / 2024,March,6 / 2024,November,7")
 clubs = read("sort,membership,fee / club,Member,1 / team,Non-member,7 / club,Non-member,2")
 tips = read("guest,guests,nights,tip,tip %,time / Ann,1,2,1,5,09:00 / Bob,2,4,2,6,08:00")
+months = read("who,ordered,spent / April,2024-04-01,1 / June,2024-06-01,2 / total,2024-06-02,3")
 sky = read("city,Temp min,Temp max,wait min / Oslo,1,5,9 / Rome,3,14,3")
 runs = read("date,site,temp / 2024-01-01,x,1 / 2024-01-02,x,2 / 2024-01-01,y,3 / 2024-01-02,y,4")
 scores = read("type,score,total_score,grade / exam,1,10,7 / test,2,30,7 / exam,3,50,8")
@@ -374,6 +375,8 @@ SAYS = {
         ("blanks where shop is missing", "Rows (shop is missing): 2 of 6."),
         ("highest temp by city", "Which column of `sky` do you mean by 'temp'?"),
         ("highest temp min", "Highest Temp min: 3."),
+        ("total spent in June in months", "'June' may be"),
+        ("total spent in total", 'can\'t use "in total"'),
         ("highest wait min", "Highest wait: 9 min."),
     ],
 }
