@@ -53,11 +53,7 @@ def words(text: str, *, title: str = "", is_code: bool = False) -> dict[str, Any
 
 
 def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    empty: str,
-    widest: int = _WIDEST,
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str, widest: int = _WIDEST
 ) -> dict[str, Any]:
     """Return the bundle of ``rows`` under ``head``.
 

@@ -222,11 +222,7 @@ def _speciality(cause: Cause) -> tuple[int, bool, bool]:
 
 MAX_BACKOFF_S = 30.0
 
-_RETRIES = {
-    Kind.transient_provider: 3,
-    Kind.tool_error: 2,
-    Kind.output_truncated: 1,
-}
+_RETRIES = {Kind.transient_provider: 3, Kind.tool_error: 2, Kind.output_truncated: 1}
 
 
 @runtime_checkable

@@ -196,8 +196,7 @@ class ExceptionObject(_Output):
 
 
 KernelOutputType = Annotated[
-    DataFrameObject | FigureObject | PrimitiveObject | ExceptionObject,
-    Field(discriminator="type"),
+    DataFrameObject | FigureObject | PrimitiveObject | ExceptionObject, Field(discriminator="type")
 ]
 
 

@@ -178,10 +178,7 @@ def _column(label: str, first: Any, last: Any, missing: int | None, **facts: Any
     values = _read(first)
     word = attempt(lambda: _word(first.dtype), lambda _: "unreadable")
     summary = ColumnSummary(
-        name=_column_name(label),
-        dtype=_refined(word, values),
-        missing=missing,
-        **facts,
+        name=_column_name(label), dtype=_refined(word, values), missing=missing, **facts
     )
     return _Column(label, summary, values, _read(last))
 

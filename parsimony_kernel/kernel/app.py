@@ -91,14 +91,11 @@ class ParsimonyKernelApp(IPKernelApp):
     subcommands: dict[str, object] = {}  # noqa: RUF012 - a traitlets declaration
 
     kernel_class = Type(
-        ParsimonyKernel,
-        klass="ipykernel.kernelbase.Kernel",
-        help="The kernel that is started.",
+        ParsimonyKernel, klass="ipykernel.kernelbase.Kernel", help="The kernel that is started."
     ).tag(config=True)
 
     agent_extension = Unicode(
-        "parsimony_agent",
-        help="The IPython extension that brings %%agent; empty for none.",
+        "parsimony_agent", help="The IPython extension that brings %%agent; empty for none."
     ).tag(config=True)
 
     def _log_format_default(self) -> str:

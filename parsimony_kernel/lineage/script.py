@@ -66,7 +66,7 @@ def slice_of(ledger: OriginLedger, name: str) -> str:
         raise SliceError(
             f"{min(changed).removeprefix(FILE)!r} was written again after it was read, so what "
             f"{name!r} was made from is gone: run the cell that reads it again, then the cells "
-            "that use it.",
+            "that use it."
         )
     sources = dict.fromkeys(source for each in reversed(chain) for source in each.sources)
     lines = [f"# Rebuilds {name}.", *(f"# Reads {safe(each)}" for each in sources)]
@@ -83,7 +83,7 @@ def slice_of(ledger: OriginLedger, name: str) -> str:
 def _unknown(name: str) -> SliceError:
     return SliceError(
         f"Nothing is known of where {name!r} comes from: run the cell that makes {name!r} again, "
-        "then the cells that use it.",
+        "then the cells that use it."
     )
 
 
@@ -346,7 +346,7 @@ class _Walk:
             name = min(hit)
             raise SliceError(
                 f"A change of {name!r} was undone, and something that is needed was made "
-                f"with it, or may hold the same object: run the cells that use {name!r} again.",
+                f"with it, or may hold the same object: run the cells that use {name!r} again."
             )
 
     # One run of a cell
@@ -449,5 +449,5 @@ def _stopped(names: Collection[str]) -> SliceError:
     name = min(names)
     return SliceError(
         f"A cell stopped with an error where it may have changed {name!r}, and how far it got is "
-        f"not known: run the cell that makes {name!r} again.",
+        f"not known: run the cell that makes {name!r} again."
     )

@@ -40,12 +40,7 @@ class Explanation:
         return self.words
 
 
-def why(
-    ledger: OriginLedger,
-    name: str,
-    *,
-    present: Collection[str] = (),
-) -> Explanation:
+def why(ledger: OriginLedger, name: str, *, present: Collection[str] = ()) -> Explanation:
     """Explain which steps led to the current value of ``name``.
 
     Args:

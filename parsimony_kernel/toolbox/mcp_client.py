@@ -308,10 +308,7 @@ class _Connection:
             try:
                 from mcp import Client  # deferred: it takes a second
 
-                async with (
-                    Client(self._transport()) as client,
-                    asyncio.TaskGroup() as self._calls,
-                ):
+                async with Client(self._transport()) as client, asyncio.TaskGroup() as self._calls:
                     self._listed = self._listed or await _tools_of(client)
                     self._client = client
                     started.set_result(None)
