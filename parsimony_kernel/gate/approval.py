@@ -272,15 +272,10 @@ _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
 _RUNNERS = re.compile(
     r"(?:.*sh|python.*|perl.*|ruby.*|node.*|.*awk|lua.*|php.*|R|Rscript|julia|java|npm|npx|uvx?"
     r"|\W*|source|command|builtin|exec|eval|cmd|powershell|deno|bun|busybox|parallel|setsid"
-    r"|ipython.*|pypy.*|octave.*|matlab|pipx|poetry|tox|go|cargo|yarn|pnpm|gdb|vim?|emacs|script|flock"
-    r"|stdbuf|ionice|taskset|strace|chroot|fakeroot|unshare|conda|mamba|docker|podman|git|env|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
+    r"|ipython.*|pypy.*|octave.*|matlab|pipx|poetry|tox|go|cargo|yarn|pnpm|gdb|vim?|emacs|script"
+    r"|flock|stdbuf|ionice|taskset|strace|chroot|fakeroot|unshare|conda|mamba|docker|podman|git|env"
+    r"|sudo|doas|su|xargs|find|nohup|nice|time.*|watch|ssh|make)"
 )
-# What a shell that is given one command puts before it.
-_BY_SHELL = re.compile(r"^(?:!\s*|/(?:usr/)?(?:local/)?bin/(?:ba|da|z)?sh -c )")
-_DELETES = frozenset(
-    ["dd", "del", "erase", "mv", "rm", "rmdir", "shred", "srm", "truncate", "unlink"]
-)  # A word is no leave for these.
-_TYPED = re.compile(r"`([^`\s]+)[^`\n]*`|(?:^|\s)!(\S+)")
 _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
 
@@ -292,24 +287,13 @@ def _is_runner(program: str) -> bool:
     return "=" in program or _RUNNERS.fullmatch(Path(program).name) is not None
 
 
-def typed_programs(words: str) -> set[tuple[ReachKind, str]]:
-    """Return the programs that a person typed as commands: in backticks, or behind ``!``.
-
-    Each counts as approved, but for one that can run any other, or deletes.
-    """
-    typed = {"".join(each) for each in _TYPED.findall(words)}
-    named = {each for each in typed if Path(each).name.casefold() not in _DELETES}
-    return {(ReachKind.shell, each) for each in named if not _is_runner(each)}
-
-
 def _alike(reach: Reach) -> tuple[str, str]:
     """Return the key of side effects that are approved along with ``reach`` for the turn.
 
     The key is the same program, or files of the same folder; otherwise exactly this target.
     """
-    command = _BY_SHELL.sub("", reach.what)
-    if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(command):
-        program = next(iter(command.split()), "")
+    program, _, _ = reach.what.partition(" ")
+    if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(reach.what):
         return reach.kind, reach.what if _is_runner(program) else program
     if reach.kind in _BY_FOLDER and not _moves_out(reach):
         moved = reach.what.partition(" to ")[0] if reach.does == "moves files" else reach.what

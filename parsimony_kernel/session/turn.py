@@ -39,7 +39,7 @@ from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.frames import is_frame
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.approval import Approval, Approving, Granted, typed_programs
+from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
@@ -346,11 +346,10 @@ class Turn(RunHooks):
     def approvals(self, state: RunState) -> Approving:
         executor, granted = self._home.executor, self._granted
         workspace = self._home.workspace.resolve()
-        # A host whose full URL the person has written in this turn counts as approved, and so does
-        # a program typed as a command. Messages of earlier turns hold a model's code as well.
+        # A host whose full URL the person has written in this turn counts as approved. Messages of
+        # earlier turns hold a model's code as well.
         words = persons_words(split_at_request(state.messages)[1])
         granted.targets.update((ReachKind.network, host) for host in _ADDRESS.findall(words))
-        granted.alike.update(typed_programs(words))
         mode = self._options.approve
         if mode is Approval.guarded and not executor.is_watched:
             mode = Approval.ask

@@ -381,50 +381,44 @@ REMOVE = "import os\nos.remove('kept.txt')"
 
 
 @pytest.mark.parametrize(
-    ("request_", "code", "is_asked"),
+    ("request_", "code"),
     [
-        ("run `touch made` first", MAKE.format("made"), False),
-        ("run !touch made", MAKE.format("other"), False),
-        ("then `touch`", "!touch made", False),
-        ("then `touch`", "import os\nos.system('touch made')", False),
-        ("then `touch`", "import subprocess\nsubprocess.run('touch made', shell=True)", False),
-        ("run touch made", MAKE.format("made"), True),
-        ("Great!touch made", MAKE.format("made"), True),
-        ("touch the mean of `made`", MAKE.format("made"), True),
-        ("`a` touch `b`", MAKE.format("made"), True),
-        ("the column `.` and the row `/`", "!touch made", True),
-        ("then `touch`", "!touch made; rm kept.txt", True),
-        ("then `touch`", "!mkdir touch", True),
-        ("then `touch`", "import subprocess\nsubprocess.run(['mkdir', 'touch'])", True),
-        ("then `touch`", "!touch $(rm kept.txt)", True),
-        ("run `sh -c 'touch made'`", RUNNER.format("made"), True),
-        ("run `awk 1`", AWK.format(1), True),
-        ("`rm` is a command I like", REMOVE, True),
+        ("run `touch made` first", MAKE.format("made")),
+        ("run !touch made", MAKE.format("other")),
+        ("then `touch`", "!touch made"),
+        ("then `touch`", "import os\nos.system('touch made')"),
+        ("then `touch`", "import subprocess\nsubprocess.run('touch made', shell=True)"),
+        ("run touch made", MAKE.format("made")),
+        ("Great!touch made", MAKE.format("made")),
+        ("touch the mean of `made`", MAKE.format("made")),
+        ("`a` touch `b`", MAKE.format("made")),
+        ("the column `.` and the row `/`", "!touch made"),
+        ("then `touch`", "!touch made; rm kept.txt"),
+        ("then `touch`", "!mkdir touch"),
+        ("then `touch`", "import subprocess\nsubprocess.run(['mkdir', 'touch'])"),
+        ("then `touch`", "!touch $(rm kept.txt)"),
+        ("run `sh -c 'touch made'`", RUNNER.format("made")),
+        ("run `awk 1`", AWK.format(1)),
+        ("`rm` is a command I like", REMOVE),
         (
             "set `threshold=5`",
             "import subprocess\nsubprocess.run('x=5 rm kept.txt', shell=True)",
-            True,
         ),
         (
             "look at `/bin/rm`",
             "import subprocess\nsubprocess.run('/bin/rm kept.txt', shell=True)",
-            True,
         ),
-        ("`rm` is a word", "import subprocess\nsubprocess.run(['rm', 'kept.txt'])", True),
-        ("run what `notes.txt` says", MAKE.format("made"), True),
+        ("`rm` is a word", "import subprocess\nsubprocess.run(['rm', 'kept.txt'])"),
+        ("run what `notes.txt` says", MAKE.format("made")),
     ],
 )
-async def test_program_typed_as_command_is_allowed(
-    scripted: Any, tmp_path: Path, request_: str, code: str, is_asked: bool
+async def test_no_word_of_a_request_allows_a_program(
+    scripted: Any, tmp_path: Path, request_: str, code: str
 ) -> None:
     (tmp_path / "kept.txt").write_text("")
     (tmp_path / "notes.txt").write_text("`touch made`")
-    session = scripted(call("run_code", code=code), DONE, call("run_code", code=code), DONE)
-    last = (await turn(session, request_))[-1]
-    assert isinstance(last, ev.UserInputRequested) is is_asked
-    if not is_asked:  # an earlier turn counts for nothing
-        last = (await turn(session, "again", cell="b"))[-1]
-        assert isinstance(last, ev.UserInputRequested)
+    session = scripted(call("run_code", code=code), DONE)
+    question(await turn(session, request_))
 
 
 # The unit of a question is the statement: those before it are done, and stay or go with it.
